@@ -1,0 +1,37 @@
+"""The one exception a user can cause, and the exit codes of every command line here.
+
+Each command line catches `LabError` in one place, prints it with `render`, and exits with its code. Anything else
+that escapes is a defect of ours and keeps its traceback.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+EXIT_OK = 0
+EXIT_BLOCKED = 1  # the machine, the environment or the data stands in the way
+EXIT_USAGE = 2  # the command line itself is wrong
+EXIT_INTERRUPTED = 130  # Ctrl-C: what was finished is kept
+
+
+@dataclass
+class LabError(Exception):
+    """Something a user can mend: what was wanted, what was found, and the command to run next.
+
+    `where` names the file or option the finding is about; `code` is the exit code of the command line.
+    """
+
+    wanted: str
+    found: str
+    next: str
+    where: str = ""
+    code: int = field(default=EXIT_BLOCKED)
+
+    def __str__(self) -> str:
+        return render(self)
+
+
+def render(error: LabError) -> str:
+    """The three lines a user sees: `blocked`, wanted and found, then one arrow with what to do."""
+    place = f" {error.where}" if error.where else ""
+    return f"blocked{place}\n  wanted {error.wanted}\n  found  {error.found}\n  → {error.next}"
