@@ -1,0 +1,1 @@
+"""Where weights and tokens come from: the hub, a local folder, or a configuration registered here."""
