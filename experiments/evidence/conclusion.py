@@ -1,0 +1,62 @@
+"""What a record concludes: comparisons, claims, limits, the decision. Levels and limits are `grade`'s to fill in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from experiments.evidence.vocabulary import ClaimKind, Count, DecisionCode, Duration, Level, Name, Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoiseFloor:
+    """How far two measurements of the same thing lie apart in this run: the A/A difference."""
+
+    quantity: Annotated[Name, "step_ms, busy_ms, peak_allocated_bytes"]
+    relative: Annotated[Duration, "differences up to this share are noise"]
+    baseline: Name
+    again: Annotated[Name, "the baseline's twin"]
+    samples: Annotated[Count, "ordinary samples on both sides together"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """One candidate against the baseline in one quantity."""
+
+    candidate: Name
+    baseline: Name
+    quantity: Name
+    ratio: Annotated[Duration | None, "median of the candidate / median of the baseline"] = None
+    low: Annotated[Duration | None, "lower end of the 95 % bootstrap interval of the ratio"] = None
+    high: Annotated[Duration | None, "upper end of the 95 % bootstrap interval of the ratio"] = None
+    noise_floor: Annotated[Duration | None, "relative A/A difference; null when it is not known"] = None
+    verdict: Annotated[Verdict, "for memory `faster` is never used: see `ratio`"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """One reason why a level or a claim reaches no higher, and what would lift it."""
+
+    code: Annotated[Name, "stable word, one of grading.LIMITS"]
+    reason: str
+    lift: Annotated[str, "what to do about it; empty where nothing can be done within this profile"] = ""
+    claims: Annotated[tuple[ClaimKind, ...], "claims it limits; empty when it limits the level of the record"] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """One thing the record supports. The run proposes kind, statement and candidates; `grade` sets level and limits."""
+
+    kind: ClaimKind
+    statement: Annotated[str, "one sentence with numbers from this record"]
+    candidates: Annotated[tuple[str, ...], "the candidates it is about"]
+    level: Annotated[Level | None, "null only before grading"] = None
+    limits: Annotated[tuple[Limit, ...], "reasons that hold for this claim"] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What a reader should do."""
+
+    code: DecisionCode
+    sentence: Annotated[str, "one sentence: what, and why"]

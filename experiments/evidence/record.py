@@ -1,0 +1,96 @@
+"""The record of one run of one experiment: every field group, frozen. Written once, never edited.
+
+A run builds a `Record` without level, passes it through `grading.graded`, and hands it to `store.write`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, cast
+
+from experiments.evidence.candidate import Candidate
+from experiments.evidence.codec import from_json, to_json
+from experiments.evidence.conclusion import Claim, Comparison, Decision, Limit, NoiseFloor
+from experiments.evidence.runtime import RuntimeSnapshot
+from experiments.evidence.subject import Backend, Model, ProfileFacts, Source, Workload
+from experiments.evidence.vocabulary import (
+    SCHEMA_VERSION,
+    Count,
+    Duration,
+    Label,
+    Level,
+    Moment,
+    Name,
+    Pattern,
+    RunMode,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Which run this is."""
+
+    schema_version: Annotated[str, Pattern(r"^[0-9]+\.[0-9]+\.[0-9]+$")] = SCHEMA_VERSION
+    experiment: Annotated[str, Pattern(r"^[a-z][a-z0-9_]{0,63}$")]
+    page: Annotated[str, "page of the tutorial it belongs to"]
+    run_label: Annotated[Label, "used once"]
+    run_mode: RunMode
+    created_at: Annotated[Moment, "UTC, when the run began"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Procedure:
+    """How the measuring was done."""
+
+    rounds: Count
+    steps_per_round: Count
+    warmup_steps: Count
+    order_seed: Annotated[int, "seed of the random order in each round"]
+    isolation: Annotated[Name, "how each candidate got a process of its own: fork, spawn"]
+    resumed: Annotated[Count, "times the run was interrupted and taken up again"] = 0
+    duration_s: Annotated[Duration | None, "whole run, imports and process starts included"] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """Ceilings of this device, measured in the same run: the floors are computed from them."""
+
+    matmul_tflops: Annotated[Mapping[str, Duration], "measured matmul rate by dtype, 1e12 operations a second"]
+    host_to_device_gb_s: Annotated[Duration | None, "pinned, 1e9 bytes a second"] = None
+    device_to_host_gb_s: Annotated[Duration | None, "pinned, 1e9 bytes a second"] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """One run. `evidence_level`, `limits` and the claims' levels are filled by `grading.graded`, nobody else."""
+
+    identity: Identity
+    source: Source
+    backend: Backend
+    profile: ProfileFacts
+    runtime: RuntimeSnapshot
+    model: Model
+    workload: Workload
+    procedure: Annotated[Procedure | None, "null for a dry run"] = None
+    calibration: Calibration | None = None
+    candidates: tuple[Candidate, ...]
+    noise_floors: tuple[NoiseFloor, ...] = ()
+    comparisons: tuple[Comparison, ...] = ()
+    claims: tuple[Claim, ...] = ()
+    decision: Decision
+    evidence_level: Annotated[Level | None, "null only before grading"] = None
+    limits: tuple[Limit, ...] = ()
+
+    def baseline(self) -> Candidate | None:
+        """The candidate the others are compared with, if the run has one."""
+        return next((candidate for candidate in self.candidates if candidate.is_baseline), None)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values, every field present, null where missing."""
+        return cast(dict[str, Any], to_json(self))
+
+    @staticmethod
+    def from_json(value: object) -> Record:
+        """The record from parsed JSON. Raises LabError that names the field which does not fit."""
+        return from_json(Record, value)

@@ -1,0 +1,73 @@
+"""The words a record may use, each set closed: run modes, levels, statuses, verdicts, claim kinds, decision codes.
+
+One vocabulary for the dataclasses, the JSON Schema, the grade and the documents, so that a word means one thing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+
+SCHEMA_VERSION = (
+    "1.0.0"  # semantic: a reader refuses another major version, and accepts a newer minor one's known fields
+)
+
+RunMode: TypeAlias = Literal["dry_run", "cpu_mechanism", "real_gpu"]
+Level: TypeAlias = Literal["plan", "cpu_mechanism", "gpu_smoke", "gpu_measured"]
+WeightsSource: TypeAlias = Literal["hub", "local", "random_init"]
+# `baseline_again` is the A/A twin: same settings as the baseline, measured as if it were another candidate.
+# `control` is wrong on purpose (a per-micro-batch mean, fp16 without scaling): its gradient gate is expected to fail.
+Role: TypeAlias = Literal["baseline", "baseline_again", "candidate", "control"]
+CandidateStatus: TypeAlias = Literal["ok", "oom", "failed", "skipped"]
+Phase: TypeAlias = Literal[
+    "import", "load", "warm_up", "forward", "loss_head", "backward", "optimizer", "transfer", "other"
+]
+Verdict: TypeAlias = Literal["faster", "slower", "same", "ambiguous"]
+ClaimKind: TypeAlias = Literal["memory", "time", "gradient_equivalence", "scaler_semantics", "quality"]
+DecisionCode: TypeAlias = Literal[
+    "adopt",  # it pays on this device and workload
+    "adopt_if_memory_bound",  # it frees memory and costs time: take it only when memory is what is short
+    "avoid",  # it costs without return here
+    "equivalent",  # no difference above the noise
+    "inconclusive",  # ambiguous: measure again, longer
+    "numerics_ok",  # semantics and numerics held; nothing said about speed
+    "numerics_broken",  # a gate failed: do not use the numbers
+    "not_measured",  # plan or ledger only
+    "does_not_fit",  # the baseline or the candidates ran out of memory: see the ladder
+]
+Mark: TypeAlias = Literal["launch_bound", "head_limited", "not_executed", "unstable"]
+Unit: TypeAlias = Literal["ms", "bytes", "ratio", "flops", "count"]
+
+LEVELS: tuple[Level, ...] = ("plan", "cpu_mechanism", "gpu_smoke", "gpu_measured")  # lowest first
+
+if TYPE_CHECKING:
+    JsonValue: TypeAlias = "bool | int | float | str | Sequence[JsonValue] | Mapping[str, JsonValue] | None"
+else:
+
+    class JsonValue:
+        """Any JSON value: at run time only a mark for codec and schema, for a type that contains itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A regular expression (search semantics, as JSON Schema's `pattern`) a text field has to match."""
+
+    expression: str
+
+
+@dataclass(frozen=True, slots=True)
+class Least:
+    """The smallest value a number may take."""
+
+    value: float
+
+
+Digest: TypeAlias = Annotated[str, Pattern(r"^sha256:[0-9a-f]{64}$")]
+Commit: TypeAlias = Annotated[str, Pattern(r"^[0-9a-f]{40}([0-9a-f]{24})?$")]
+Moment: TypeAlias = Annotated[str, Pattern(r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$")]
+Label: TypeAlias = Annotated[str, Pattern(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+Name: TypeAlias = Annotated[str, Pattern(r"^\S(.{0,118}\S)?$")]
+Count: TypeAlias = Annotated[int, Least(0)]
+Bytes: TypeAlias = Annotated[int, Least(0)]
+Duration: TypeAlias = Annotated[float, Least(0)]
