@@ -75,7 +75,7 @@ class Profile:
     requirements: tuple[str, ...]  # files under requirements/, in install order, torch file first
     constraints: tuple[str, ...]
     required_modules: tuple[str, ...]  # import names preflight must find
-    forbidden: tuple[str, ...]  # distribution names that may not be present
+    forbidden: tuple[str, ...]  # distribution names that may not be present; derived from the isolation table
     gpu: GpuGate | None
     host: HostGate
     environment: str  # default environment name
@@ -83,6 +83,8 @@ class Profile:
     experiments: tuple[str, ...]  # folder names under experiments/<topic>/
     tags: tuple[str, ...]  # "cpu", "cuda", "serving", "multi-gpu"
     docs: Docs
+    topic: str = ""  # key of the registry's topics: "training_mechanism"
+    capabilities: tuple[str, ...] = ()  # families of the isolation table it holds: "torch", "cuda", "quantization"
 
 
 @dataclass(frozen=True, slots=True)
