@@ -1,4 +1,4 @@
-"""The architectures registered here: the same shapes, memory and time as the original, seeded random weights, no download.
+"""The architectures registered here: shapes, memory and time of the original, seeded random weights, no download.
 
 `tiny-qwen2` is the embedded default for CPU: two layers of width 64, small enough that an experiment takes seconds
 and a float64 twin can check every gradient. `Qwen/Qwen2.5-0.5B` is that model's published shape. Each lies under
