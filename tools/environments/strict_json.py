@@ -38,7 +38,7 @@ def loads(data: bytes, where: str) -> object:
         if len(value) != len(items):
             seen: set[str] = set()
             twice = next(key for key, _ in items if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-            refuse("each key once in an object", f"the key {ascii(twice)} twice", "keep one of the two")
+            refuse("each key once in an object", f"the key {twice!a} twice", "keep one of the two")
         return value
 
     def integer(text: str) -> int:
