@@ -1,0 +1,1 @@
+"""Holds the hand-written mechanisms against mature frameworks, and shows which check notices which fault."""

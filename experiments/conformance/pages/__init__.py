@@ -1,0 +1,1 @@
+"""The checks and the mutants of each conformance page, one module a page."""

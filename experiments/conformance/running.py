@@ -1,0 +1,124 @@
+"""Runs pages: every check over drawn cases, then every mutant against the checks until one of them notices it.
+
+Cases come from hypothesis under a fixed seed, so a run repeats itself. A failing check of the real mechanism is shrunk
+to its simplest case; mutants are not shrunk, since that costs a hundred times the run and says nothing more.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import ModuleType
+from typing import Any
+
+from experiments.conformance import catalogue, mutation
+from experiments.conformance.comparison import Comparer, Ledger, MismatchError
+from experiments.conformance.drawing import Case, HypothesisSource
+from experiments.conformance.frameworks import Framework
+from experiments.conformance.page import Check, Mutant, Page, Trial
+from experiments.conformance.results import CheckResult, MutantResult, PageResult
+
+MUTANT_EXAMPLES = 8
+
+
+def run_page(page: Page, frameworks: Mapping[str, Framework], *, seed: int, mutants: bool = True) -> PageResult:
+    """All checks of `page`, then its mutants, unless the mechanism itself already failed a check."""
+    started = time.perf_counter()
+    modules = mutation.originals(page)
+    checks = tuple(_run_check(check, modules, frameworks, seed) for check in page.checks)
+    runnable = [check for check, result in zip(page.checks, checks, strict=True) if result.status != "skipped"]
+    killed: tuple[MutantResult, ...] = ()
+    if mutants and all(result.status != "failed" for result in checks):
+        killed = tuple(_run_mutants(catalogue.mutants(page.id), runnable, modules, seed))
+    versions = {name: found.version for name, found in frameworks.items() if found.version is not None}
+    return PageResult(page.id, checks, killed, versions, time.perf_counter() - started)
+
+
+def _run_check(
+    check: Check, modules: Mapping[str, ModuleType], frameworks: Mapping[str, Framework], seed: int
+) -> CheckResult:
+    """One check of the real mechanism; skipped, with the reason, where a framework it needs cannot be used."""
+    started = time.perf_counter()
+    for name in check.needs:
+        missing = frameworks[name].missing if name in frameworks else None
+        if missing:
+            return CheckResult(check.name, check.ours, check.theirs, "skipped", missing)
+    ledger = Ledger()
+    try:
+        examples = explore(check, modules, ledger, seed=seed, examples=check.examples, shrink=True)
+    except MismatchError as mismatch:
+        return _result(check, "failed", str(mismatch), ledger, 0, started)
+    except Exception as error:  # a framework that changed its interface is this page's finding, not a crash
+        return _result(check, "failed", f"{type(error).__name__}: {_first_line(error)}", ledger, 0, started)
+    if not ledger.comparisons:
+        return _result(check, "failed", "compared nothing", ledger, examples, started)
+    return _result(check, "passed", "", ledger, examples, started)
+
+
+def _run_mutants(
+    mutants: Sequence[Mutant], checks: list[Check], modules: Mapping[str, ModuleType], seed: int
+) -> Iterator[MutantResult]:
+    for mutant in mutants:
+        started = time.perf_counter()
+        killer, how = _first_to_notice(checks, mutation.with_mutant(modules, mutant), seed)
+        seconds = time.perf_counter() - started
+        yield MutantResult(mutant.name, mutant.module, mutant.fault, killer, how, seconds)
+
+
+def _first_to_notice(checks: list[Check], modules: Mapping[str, ModuleType], seed: int) -> tuple[str | None, str]:
+    """The first check that fails on the mutated modules, and its message; (None, "") for a survivor."""
+    for check in checks:
+        try:
+            explore(check, modules, Ledger(), seed=seed, examples=min(check.examples, MUTANT_EXAMPLES), shrink=False)
+        except Exception as error:  # a mutant may also simply break: that is noticed too, and said
+            return check.name, f"{type(error).__name__}: {_first_line(error)}"
+    return None, ""
+
+
+def explore(
+    check: Check, modules: Mapping[str, ModuleType], ledger: Ledger, *, seed: int, examples: int, shrink: bool
+) -> int:
+    """Runs `check` on up to `examples` drawn cases under `seed`; returns how many ran. Raises what the check raises."""
+    import hypothesis
+    from hypothesis import HealthCheck, Phase, strategies
+
+    ran = 0
+
+    def one_case(data: Any) -> None:
+        nonlocal ran
+        ran += 1
+        case = Case(HypothesisSource(data))
+        check.run(Trial(modules, case, Comparer(check.ours, check.theirs, ledger, case)))
+
+    phases = (Phase.explicit, Phase.generate, Phase.shrink) if shrink else (Phase.explicit, Phase.generate)
+    configured: Callable[[Callable[..., None]], Callable[..., None]] = hypothesis.settings(
+        max_examples=examples,
+        phases=phases,
+        deadline=None,
+        database=None,
+        report_multiple_bugs=False,
+        print_blob=False,
+        suppress_health_check=list(HealthCheck),
+    )
+    hypothesis.seed(seed)(configured(hypothesis.given(strategies.data())(one_case)))()
+    return ran
+
+
+def _result(check: Check, status: str, reason: str, ledger: Ledger, examples: int, started: float) -> CheckResult:
+    return CheckResult(
+        check.name,
+        check.ours,
+        check.theirs,
+        status,
+        reason,
+        ledger.tolerance,
+        ledger.worst_error,
+        ledger.worst_share,
+        examples,
+        time.perf_counter() - started,
+    )
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).splitlines()
+    return lines[0][:400] if lines else ""

@@ -1,0 +1,1 @@
+"""Hand-written training mechanisms, each beside its maths. They import torch and nothing of this project."""
