@@ -16,7 +16,7 @@ from experiments.conformance.tolerance import Tolerance
 if TYPE_CHECKING:
     import torch
 
-    Value = torch.Tensor | float | int | bool | None
+    Value = torch.Tensor | float | int | bool | list[int] | list[float] | None
 
 
 class MismatchError(AssertionError):
