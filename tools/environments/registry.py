@@ -6,10 +6,9 @@ how to mend it. `load` is the authority; the JSON Schema beside the file is for 
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,7 +58,7 @@ class Registry:
         """The profile of this id. LabError (usage) with the nearest ids where there is none."""
         if profile_id in self.profiles:
             return self.profiles[profile_id]
-        near = difflib.get_close_matches(profile_id.upper(), self.profiles, n=3, cutoff=0.4)
+        near = nearest(profile_id.upper(), self.profiles)
         offer = f"did you mean {', '.join(near)}? " if near else ""
         raise LabError(
             "a profile of the registry",
@@ -91,6 +90,13 @@ def build(document: object, root: Path = ROOT) -> Registry:
     canonical = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
     digest = "sha256:" + hashlib.sha256(canonical).hexdigest()
     return Registry(profiles, digest, topics, _hints(document["driver_hints"], profiles), isolation)
+
+
+def nearest(word: str, names: Iterable[str]) -> list[str]:
+    """The three names most like a mistyped one, best first."""
+    from difflib import get_close_matches  # late: it costs more than reading the registry does
+
+    return get_close_matches(word, list(names), n=3, cutoff=0.4)
 
 
 def _isolation(table: Entry) -> Isolation:
@@ -138,8 +144,7 @@ def _extended(name: str, entries: Mapping[str, tuple[str, Entry]]) -> Entry:
     while (above := entries[chain[-1]][1].get("extends")) is not None:
         pointer = f"{entries[chain[-1]][0]}/extends"
         if above not in entries:
-            near = difflib.get_close_matches(above, entries, n=3, cutoff=0.4)
-            refuse(pointer, "a template or profile that exists", repr(above), f"choose one, such as {', '.join(near)}")
+            refuse(pointer, "a template or profile that exists", repr(above), f"choose one of {', '.join(entries)}")
         if above in chain:
             refuse(pointer, "extends that ends", " -> ".join([*chain, above]), "break the circle")
         chain.append(above)
