@@ -20,6 +20,7 @@ from experiments.evidence.vocabulary import (
     Phase,
     Role,
     Unit,
+    Word,
 )
 
 
@@ -144,7 +145,7 @@ class Numerics:
 class Prediction:
     """A formula's value beside the measured one, written before the measuring."""
 
-    quantity: Annotated[Name, "what is predicted: after_forward_bytes, peak_allocated_bytes, step_ms, ..."]
+    quantity: Annotated[Word, "what is predicted: after_forward_bytes, peak_allocated_bytes, step_ms, ..."]
     formula: Annotated[Name, "name of the formula in the ledger"]
     unit: Unit
     predicted: float
@@ -156,7 +157,7 @@ class Prediction:
 class Floor:
     """The least a quantity could be on this device, and how far the candidate is from it."""
 
-    quantity: Name
+    quantity: Word
     limited_by: Annotated[Name, "what sets the floor: matmul rate, pinned bandwidth, state bytes"]
     unit: Unit
     floor: Duration

@@ -60,7 +60,7 @@ def _decode(kind: Any, value: object, where: str) -> Any:
         extras = tuple(rest)
     decoded = _decode_plain(kind, value, where)
     for extra in extras:
-        if isinstance(extra, Pattern) and re.search(extra.expression, decoded) is None:
+        if isinstance(extra, Pattern) and ("\n" in decoded or re.search(extra.expression, decoded) is None):
             raise _refuse(f"text like {extra.expression}", repr(decoded)[:80], where)
         if isinstance(extra, Least) and decoded < extra.value:
             raise _refuse(f"at least {extra.value:g}", str(decoded)[:40], where)

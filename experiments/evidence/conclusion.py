@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from experiments.evidence.vocabulary import ClaimKind, Count, DecisionCode, Duration, Level, Name, Verdict
+from experiments.evidence.vocabulary import ClaimKind, Count, DecisionCode, Duration, Level, Name, Verdict, Word
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoiseFloor:
     """How far two measurements of the same thing lie apart in this run: the A/A difference."""
 
-    quantity: Annotated[Name, "step_ms, busy_ms, peak_allocated_bytes"]
-    relative: Annotated[Duration, "differences up to this share are noise"]
+    quantity: Annotated[Word, "step_ms, wall_ms, busy_ms"]
+    relative: Annotated[Duration, "far end of the 95 % interval of twin / baseline - 1: up to it is noise"]
     baseline: Name
     again: Annotated[Name, "the baseline's twin"]
     samples: Annotated[Count, "ordinary samples on both sides together"]
@@ -21,23 +21,23 @@ class NoiseFloor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """One candidate against the baseline in one quantity."""
+    """One candidate against the baseline in one time quantity."""
 
     candidate: Name
     baseline: Name
-    quantity: Name
+    quantity: Word
     ratio: Annotated[Duration | None, "median of the candidate / median of the baseline"] = None
     low: Annotated[Duration | None, "lower end of the 95 % bootstrap interval of the ratio"] = None
     high: Annotated[Duration | None, "upper end of the 95 % bootstrap interval of the ratio"] = None
     noise_floor: Annotated[Duration | None, "relative A/A difference; null when it is not known"] = None
-    verdict: Annotated[Verdict, "for memory `faster` is never used: see `ratio`"]
+    verdict: Annotated[Verdict, "faster, slower or same beyond doubt, else ambiguous"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
     """One reason why a level or a claim reaches no higher, and what would lift it."""
 
-    code: Annotated[Name, "stable word, one of grading.LIMITS"]
+    code: Annotated[Word, "stable word, listed in docs/evidence_contract.md"]
     reason: str
     lift: Annotated[str, "what to do about it; empty where nothing can be done within this profile"] = ""
     claims: Annotated[tuple[ClaimKind, ...], "claims it limits; empty when it limits the level of the record"] = ()

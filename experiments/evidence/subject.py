@@ -58,7 +58,7 @@ class Template:
     """How text became model input. For plain text the first two are null and the third still identifies the input."""
 
     chat_template: Annotated[Digest | None, "digest of the template; null when none is applied"] = None
-    thinking_mode: Annotated[bool | None, "null for models without one"] = None
+    thinking_mode: Annotated[str | None, "null for models without one"] = None
     input_digest: Annotated[Digest | None, "identity of the input after templating"] = None
 
 

@@ -9,9 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
-SCHEMA_VERSION = (
-    "1.0.0"  # semantic: a reader refuses another major version, and accepts a newer minor one's known fields
-)
+SCHEMA_VERSION = "1.0.0"  # semantic: a reader takes its own major version, up to its own minor version
 
 RunMode: TypeAlias = Literal["dry_run", "cpu_mechanism", "real_gpu"]
 Level: TypeAlias = Literal["plan", "cpu_mechanism", "gpu_smoke", "gpu_measured"]
@@ -66,8 +64,11 @@ class Least:
 Digest: TypeAlias = Annotated[str, Pattern(r"^sha256:[0-9a-f]{64}$")]
 Commit: TypeAlias = Annotated[str, Pattern(r"^[0-9a-f]{40}([0-9a-f]{24})?$")]
 Moment: TypeAlias = Annotated[str, Pattern(r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$")]
+LABEL_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z"
 Label: TypeAlias = Annotated[str, Pattern(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
-Name: TypeAlias = Annotated[str, Pattern(r"^\S(.{0,118}\S)?$")]
+NAME_PATTERN = r"^\S(.{0,118}\S)?$"  # free text on one line
+Name: TypeAlias = Annotated[str, Pattern(NAME_PATTERN)]
+Word: TypeAlias = Annotated[str, Pattern(r"^[a-z][a-z0-9_]{0,63}$")]
 Count: TypeAlias = Annotated[int, Least(0)]
 Bytes: TypeAlias = Annotated[int, Least(0)]
 Duration: TypeAlias = Annotated[float, Least(0)]

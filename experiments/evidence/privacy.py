@@ -1,0 +1,183 @@
+"""Nothing private goes into a record: no user or host name, home path, token, endpoint or proxy credential.
+
+Two nets. The first knows this machine: its user, host, home, checkout, and the values of variables that hold secrets.
+The second knows shapes: tokens, credentials in URLs, home folders, addresses. `clean` sends every free text of a
+record through both before it is written; `findings` looks through a record somebody else wrote.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, is_dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+from experiments.evidence.codec import hints
+from experiments.evidence.digests import digest_of
+from experiments.evidence.record import Record
+from experiments.evidence.vocabulary import NAME_PATTERN, Pattern
+from tools.environments.layout import ROOT
+
+# Names everybody has: replacing them would only garble the text.
+COMMON_NAMES = frozenset(
+    {"root", "user", "users", "admin", "ubuntu", "debian", "runner", "docker", "localhost", "none"}
+)
+SECRET_NAME = re.compile(
+    r"TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|API_?KEY|ACCESS_?KEY|PRIVATE|PROXY|ENDPOINT|AUTH", re.IGNORECASE
+)
+PUBLIC_HOSTS = frozenset(
+    {"huggingface.co", "pypi.org", "download.pytorch.org", "wheels.vllm.ai", "json-schema.org", "pytorch.org"}
+)
+# Identifiers this repository gives: a user who happens to be called "torch" must not garble them.
+IDENTIFIERS = frozenset({("Check", "id"), ("Report", "profile"), ("Report", "registry_digest"), ("Report", "accepted")})
+IDENTIFIERS |= {("Source", "scope"), ("Backend", "name"), ("Workload", "name"), ("Workload", "dtype")}
+
+TOKEN = re.compile(
+    r"\b(?:hf_|gh[pousr]_|github_pat_|glpat-|sk-|xox[abprs]-|pypi-|AKIA|ASIA|AIza)[A-Za-z0-9_\-]{8,}"
+    r"|\beyJ[A-Za-z0-9_\-]{8,}(?:\.[A-Za-z0-9_\-]+){1,2}"
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----"
+)
+LABELLED = re.compile(
+    r"(?i)\b((?:[a-z0-9]+[_-])*(?:password|passwd|passphrase|secret|token|api[_-]?key|access[_-]?key|authorization))"
+    r"(\"?\s*[=:]\s*\"?(?:bearer\s+|basic\s+)?)([^\s\"',;]{6,})"
+)
+BEARER = re.compile(r"(?i)\b(bearer)\s+[A-Za-z0-9._~+/=\-]{6,}")
+URL = re.compile(r"\b([a-zA-Z][a-zA-Z0-9+.\-]{1,15})://([^\s/?#\"'<>)\]]*)([^\s\"'<>)\]]*)")
+MAIL = re.compile(r"\b[A-Za-z0-9._%+\-]+@[A-Za-z0-9][A-Za-z0-9.\-]*(?::[^\s\"']*)?")
+HOME = re.compile(r"(?:/home|/Users|[A-Za-z]:[\\/]+Users|/mnt/[a-z]/Users)[\\/]+[^\\/\s\"':,;]+|/root(?=[/\s\"':,;]|$)")
+ADDRESS = re.compile(r"\b(?:\d{1,3}\.){3}\d{1,3}:\d{1,5}\b")
+INSIDE_HOST = re.compile(
+    r"\b[A-Za-z0-9][A-Za-z0-9\-]*(?:\.[A-Za-z0-9\-]+)*\.(?:local|internal|corp|lan|intranet|home\.arpa)\b"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is private about this machine, as literal texts. Only used to look for, never written anywhere."""
+
+    root: str = ""
+    home: str = ""
+    users: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = ()
+
+
+def known_here(environ: Mapping[str, str] | None = None) -> Known:
+    """Gather what is private here. Never fails: what cannot be told is left out."""
+    environment = os.environ if environ is None else environ
+    home = os.path.expanduser("~") if environ is None else environment.get("HOME", "")
+    users = {environment.get(name, "") for name in ("USER", "LOGNAME", "USERNAME", "SUDO_USER")} | {Path(home).name}
+    hosts = {environment.get("HOSTNAME", "")}
+    if environ is None:
+        with contextlib.suppress(Exception):  # no entry in the user database, no host name: nothing to hide then
+            import getpass
+            import socket
+
+            users.add(getpass.getuser())
+            hosts.add(socket.gethostname())
+    hosts |= {host.split(".")[0] for host in hosts}
+    secrets = {value for name, value in environment.items() if SECRET_NAME.search(name) and len(value) >= 6}
+    return Known(str(ROOT), home, _telling(users), _telling(hosts), tuple(sorted(secrets, key=len, reverse=True)))
+
+
+def clean_text(text: str, known: Known, *, names: bool = True) -> str:
+    """The text with everything private replaced by a word in angle brackets, or by `~` for a home folder.
+
+    With `names` false, user and host names are left: for identifiers that this repository gives.
+    """
+    for secret in known.secrets:
+        text = text.replace(secret, "<secret>")
+    if len(known.root) > 1:
+        text = re.sub(re.escape(known.root) + r"(?=[/\\\s\"':,;)]|$)", ".", text)
+    if len(known.home) > 1:
+        text = re.sub(re.escape(known.home) + r"(?=[/\\\s\"':,;)]|$)", "~", text)
+    text = _clean_shapes(text)
+    for private, word in ((known.users, "<user>"), (known.hosts, "<host>")) if names else ():
+        for name in private:
+            text = re.sub(rf"(?<![A-Za-z0-9]){re.escape(name)}(?![A-Za-z0-9])", word, text, flags=re.IGNORECASE)
+    return text
+
+
+def clean(record: Record, known: Known) -> Record:
+    """The record with every free text cleaned. Enumerations and patterned fields are as they were."""
+    cleaned: Record = _clean_value(record, known)
+    if cleaned.workload.knobs != record.workload.knobs:
+        cleaned = replace(cleaned, workload=replace(cleaned.workload, digest=digest_of(cleaned.workload.knobs)))
+    return cleaned
+
+
+def findings(record: Record) -> list[str]:
+    """Paths of free texts that still look private by their shape, whoever wrote them."""
+    return [path for path, text in _texts(record, "record") if _clean_shapes(text) != text]
+
+
+def _clean_shapes(text: str) -> str:
+    text = TOKEN.sub("<secret>", text)
+    text = URL.sub(_clean_url, text)
+    text = LABELLED.sub(lambda found: found[0] if found[3].startswith("<") else f"{found[1]}{found[2]}<secret>", text)
+    text = BEARER.sub(lambda found: f"{found[1]} <secret>", text)
+    text = MAIL.sub("<address>", text)
+    text = HOME.sub("~", text)
+    text = ADDRESS.sub("<address>", text)
+    return INSIDE_HOST.sub("<host>", text)
+
+
+def _clean_url(found: re.Match[str]) -> str:
+    scheme, place, rest = found[1], found[2], found[3]
+    if scheme == "file":
+        return f"file://{place}{rest}"
+    if place.lower() in PUBLIC_HOSTS and "?" not in rest:
+        return found[0]
+    return f"{scheme}:<address>"
+
+
+def _clean_value(value: Any, known: Known, names: bool = True) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        kind = type(value)
+        changed = {
+            name: _clean_value(getattr(value, name), known, names and (kind.__name__, name) not in IDENTIFIERS)
+            for name, annotation in hints(kind).items()
+            if not _closed(annotation)
+        }
+        return replace(value, **changed)
+    if isinstance(value, str):
+        return clean_text(value, known, names=names)
+    if isinstance(value, Mapping):
+        return {key: _clean_value(item, known, names) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return tuple(_clean_value(item, known, names) for item in value)
+    return value
+
+
+def _texts(value: Any, where: str) -> Iterable[tuple[str, str]]:
+    if is_dataclass(value) and not isinstance(value, type):
+        for name, annotation in hints(type(value)).items():
+            if not _closed(annotation):
+                yield from _texts(getattr(value, name), f"{where}.{name}")
+    elif isinstance(value, str):
+        yield where, value
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _texts(item, f"{where}.{key}")
+    elif isinstance(value, tuple | list):
+        for index, item in enumerate(value):
+            yield from _texts(item, f"{where}[{index}]")
+
+
+def _closed(kind: Any) -> bool:
+    """Whether a field can only hold what its type lists or its pattern lets through (digests, labels, moments)."""
+    if get_origin(kind) is Literal:
+        return True
+    if hasattr(kind, "__metadata__"):
+        tight = any(isinstance(extra, Pattern) and extra.expression != NAME_PATTERN for extra in kind.__metadata__)
+        return tight or _closed(get_args(kind)[0])
+    parts = [part for part in get_args(kind) if part is not type(None)]
+    return len(parts) == 1 and get_origin(kind) is not tuple and _closed(parts[0])
+
+
+def _telling(names: Iterable[str]) -> tuple[str, ...]:
+    telling = {name for name in names if len(name) >= 3 and name.lower() not in COMMON_NAMES}
+    return tuple(sorted(telling, key=lambda name: (-len(name), name)))

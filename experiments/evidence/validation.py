@@ -1,0 +1,85 @@
+"""Holding a parsed record against its schema: version first, then shape. jsonschema is imported only when needed."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any, cast
+
+from experiments.evidence.vocabulary import SCHEMA_VERSION
+from tools.environments import strict_json
+from tools.environments.errors import LabError
+
+SCHEMA_PATH = Path(__file__).with_name("record.schema.json")
+
+
+def check_version(document: object, where: str) -> None:
+    """Refuse a record of another major version, or of a newer minor one, before its shape is looked at."""
+    identity = document.get("identity") if isinstance(document, dict) else None
+    version = identity.get("schema_version") if isinstance(identity, dict) else None
+    parts = version.split(".") if isinstance(version, str) else []
+    if len(parts) != 3 or not all(part.isascii() and part.isdigit() and len(part) < 7 for part in parts):
+        raise LabError(
+            "a record with identity.schema_version", ascii(version)[:60], "name a record.json made by a run", where
+        )
+    theirs, ours = [int(part) for part in parts], [int(part) for part in SCHEMA_VERSION.split(".")]
+    if theirs[0] != ours[0]:
+        mend = "check out the version of this repository" if theirs[0] < ours[0] else "update this checkout: git pull"
+        raise LabError(
+            f"a record of schema version {ours[0]}.x", f"version {version}", f"{mend}, then read it there", where
+        )
+    if theirs[1] > ours[1]:
+        raise LabError(
+            f"a record up to schema version {SCHEMA_VERSION}",
+            f"version {version}",
+            "update this checkout: git pull",
+            where,
+        )
+
+
+def validate(document: object, where: str) -> None:
+    """Hold a parsed record against the schema file. Raises LabError with the path of the fault that says most."""
+    best_match, validator = _validator()
+    try:
+        error = best_match(validator.iter_errors(document))
+    except RecursionError:
+        raise LabError(
+            "JSON nested a few levels deep", "deeper nesting", "name a record made by a run", where
+        ) from None
+    if error is not None:
+        raise LabError(
+            f"{_place(error.absolute_path)}: {_wanted(error)}",
+            f"{ascii(error.instance)[:100]}",
+            "restore the file, or measure again under a new run label: a record is never edited",
+            where,
+        )
+
+
+@cache
+def _validator() -> tuple[Any, Any]:
+    try:
+        from jsonschema import Draft202012Validator
+        from jsonschema.exceptions import best_match
+    except ImportError:
+        raise LabError(
+            "the package jsonschema, to validate records",
+            "an environment without it",
+            "run this in a profile's environment: python tools/install_environment_profile.py --profile TRAIN-CPU",
+        ) from None
+    return best_match, Draft202012Validator(cast(dict[str, Any], strict_json.read(SCHEMA_PATH, SCHEMA_PATH.name)))
+
+
+def _place(path: Any) -> str:
+    return "record" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+
+
+def _wanted(error: Any) -> str:
+    rule, value = error.validator, error.validator_value
+    if rule == "required":
+        absent = [name for name in value if name not in error.instance]
+        return f"the field {absent[0]} (null where missing)"
+    if rule == "additionalProperties":
+        return "only the fields of the schema"
+    if rule == "anyOf":
+        return "one of the kinds the schema allows"
+    return f"{rule} {value}"[:160]
