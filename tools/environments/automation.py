@@ -17,9 +17,13 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tools.environments.errors import LabError
 from tools.environments.layout import ENVS, REQUIREMENTS
+
+if TYPE_CHECKING:
+    from tools.environments.index_settings import IndexSettings
 
 NAME = "automation"
 PREFIX = ENVS / NAME
@@ -74,43 +78,29 @@ def tool_environment(environ: Mapping[str, str], prefix: Path = PREFIX) -> dict[
     return changed
 
 
-def pip_options(environ: Mapping[str, str]) -> list[str]:
-    """pip's options for the lab's own variables; what is not set here stays with pip's configuration."""
-    options = []
-    if environ.get("TMLAB_INDEX_URL"):
-        options += ["--index-url", environ["TMLAB_INDEX_URL"]]
-    if is_offline(environ):
-        options += ["--no-index"]
-    elif "PIP_RETRIES" not in environ:
+def pip_options(settings: IndexSettings, environ: Mapping[str, str]) -> list[str]:
+    """pip's options for the settings in force; what they do not name stays with pip's own configuration."""
+    options = ["--index-url", settings.index_url] if settings.index_url else []
+    if settings.offline:
+        options.append("--no-index")
+    elif "PIP_RETRIES" not in {**settings.network, **environ}:
         options += ["--retries", "1"]  # pip's own five, with a growing pause, are minutes of silence without a network
-    return options + [option for place in wheel_folders(environ) for option in ("--find-links", place)]
-
-
-def wheel_folders(environ: Mapping[str, str]) -> list[str]:
-    """The folders of wheels that TMLAB_FIND_LINKS names, separated as pip's own variable separates them."""
-    return environ.get("TMLAB_FIND_LINKS", "").split()
-
-
-def is_offline(environ: Mapping[str, str]) -> bool:
-    """Whether TMLAB_OFFLINE forbids the network."""
-    return environ.get("TMLAB_OFFLINE", "").lower() not in ("", "0", "false", "no")
+    return options + [option for place in settings.find_links for option in ("--find-links", place)]
 
 
 def _build(environ: Mapping[str, str], prefix: Path, requirement_file: Path, lock: int) -> None:
+    import zipfile  # these three, with urllib behind them, cost more than all else that a finished environment needs
+
+    from tools.environments import index_settings, indexes
+
+    settings = index_settings.resolve(index_settings.Options(), environ)
     _say(f"{NAME}   making {prefix} once, with what {requirement_file.name} names; about 35 MB to download")
-    import zipfile  # these two, with urllib behind them, cost more than all else that a finished environment needs
-
-    from tools.environments import indexes
-
     shutil.rmtree(prefix, ignore_errors=True)
     _create(prefix)
-    index = environ.get("TMLAB_INDEX_URL") or environ.get("PIP_INDEX_URL") or indexes.DEFAULT_INDEX
-    wheel = indexes.pip_wheel(
-        prefix / "pip-wheel", index=index, find_links=wheel_folders(environ), offline=is_offline(environ)
-    )
+    wheel = indexes.pip_wheel(prefix / "pip-wheel", settings)
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(_site_packages(prefix))  # pip is pure Python: unpacked, it is installed
-    _install(environ, prefix, requirement_file, lock)
+    _install(environ, settings, prefix, requirement_file, lock)
     shutil.rmtree(prefix / "pip-wheel", ignore_errors=True)
     part = prefix / f"{_STAMP}.part"
     part.write_text(json.dumps(identity(prefix, requirement_file)), encoding="utf-8")
@@ -130,7 +120,9 @@ def _create(prefix: Path) -> None:
     venv.EnvBuilder(symlinks=True, with_pip=False).create(prefix)
 
 
-def _install(environ: Mapping[str, str], prefix: Path, requirement_file: Path, lock: int) -> None:
+def _install(
+    environ: Mapping[str, str], settings: IndexSettings, prefix: Path, requirement_file: Path, lock: int
+) -> None:
     # A user's pip settings may send packages to another folder altogether; the index and proxy ones are wanted.
     elsewhere = {
         "PIP_USER",
@@ -143,8 +135,10 @@ def _install(environ: Mapping[str, str], prefix: Path, requirement_file: Path, l
     }
     clean = {name: value for name, value in environ.items() if name not in elsewhere}
     command = [str(prefix / "bin" / "python"), "-m", "pip", "install", "--quiet", "--no-input"]
-    command += ["--disable-pip-version-check", "-r", str(requirement_file), *pip_options(environ)]
-    child = subprocess.run(command, env=clean, stderr=subprocess.PIPE, text=True, pass_fds=(lock,), check=False)
+    command += ["--disable-pip-version-check", "-r", str(requirement_file), *pip_options(settings, environ)]
+    child = subprocess.run(
+        command, env={**clean, **settings.network}, stderr=subprocess.PIPE, text=True, pass_fds=(lock,), check=False
+    )
     if child.returncode != 0:
         from tools.environments.indexes import NEXT_STEP
 
