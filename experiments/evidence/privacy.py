@@ -17,6 +17,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from experiments.evidence.codec import hints
 from experiments.evidence.digests import digest_of
+from experiments.evidence.private_shapes import clean_shapes
 from experiments.evidence.record import Record
 from experiments.evidence.vocabulary import NAME_PATTERN, Pattern
 from tools.environments.layout import ROOT
@@ -28,30 +29,9 @@ COMMON_NAMES = frozenset(
 SECRET_NAME = re.compile(
     r"TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|API_?KEY|ACCESS_?KEY|PRIVATE|PROXY|ENDPOINT|AUTH", re.IGNORECASE
 )
-PUBLIC_HOSTS = frozenset(
-    {"huggingface.co", "pypi.org", "download.pytorch.org", "wheels.vllm.ai", "json-schema.org", "pytorch.org"}
-)
 # Identifiers this repository gives: a user who happens to be called "torch" must not garble them.
 IDENTIFIERS = frozenset({("Check", "id"), ("Report", "profile"), ("Report", "registry_digest"), ("Report", "accepted")})
 IDENTIFIERS |= {("Source", "scope"), ("Backend", "name"), ("Workload", "name"), ("Workload", "dtype")}
-
-TOKEN = re.compile(
-    r"\b(?:hf_|gh[pousr]_|github_pat_|glpat-|sk-|xox[abprs]-|pypi-|AKIA|ASIA|AIza)[A-Za-z0-9_\-]{8,}"
-    r"|\beyJ[A-Za-z0-9_\-]{8,}(?:\.[A-Za-z0-9_\-]+){1,2}"
-    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----"
-)
-LABELLED = re.compile(
-    r"(?i)\b((?:[a-z0-9]+[_-])*(?:password|passwd|passphrase|secret|token|api[_-]?key|access[_-]?key|authorization))"
-    r"(\"?\s*[=:]\s*\"?(?:bearer\s+|basic\s+)?)([^\s\"',;]{6,})"
-)
-BEARER = re.compile(r"(?i)\b(bearer)\s+[A-Za-z0-9._~+/=\-]{6,}")
-URL = re.compile(r"\b([a-zA-Z][a-zA-Z0-9+.\-]{1,15})://([^\s/?#\"'<>)\]]*)([^\s\"'<>)\]]*)")
-MAIL = re.compile(r"\b[A-Za-z0-9._%+\-]+@[A-Za-z0-9][A-Za-z0-9.\-]*(?::[^\s\"']*)?")
-HOME = re.compile(r"(?:/home|/Users|[A-Za-z]:[\\/]+Users|/mnt/[a-z]/Users)[\\/]+[^\\/\s\"':,;]+|/root(?=[/\s\"':,;]|$)")
-ADDRESS = re.compile(r"\b(?:\d{1,3}\.){3}\d{1,3}:\d{1,5}\b")
-INSIDE_HOST = re.compile(
-    r"\b[A-Za-z0-9][A-Za-z0-9\-]*(?:\.[A-Za-z0-9\-]+)*\.(?:local|internal|corp|lan|intranet|home\.arpa)\b"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +74,7 @@ def clean_text(text: str, known: Known, *, names: bool = True) -> str:
         text = re.sub(re.escape(known.root) + r"(?=[/\\\s\"':,;)]|$)", ".", text)
     if len(known.home) > 1:
         text = re.sub(re.escape(known.home) + r"(?=[/\\\s\"':,;)]|$)", "~", text)
-    text = _clean_shapes(text)
+    text = clean_shapes(text)
     for private, word in ((known.users, "<user>"), (known.hosts, "<host>")) if names else ():
         for name in private:
             text = re.sub(rf"(?<![A-Za-z0-9]){re.escape(name)}(?![A-Za-z0-9])", word, text, flags=re.IGNORECASE)
@@ -111,27 +91,7 @@ def clean(record: Record, known: Known) -> Record:
 
 def findings(record: Record) -> list[str]:
     """Paths of free texts that still look private by their shape, whoever wrote them."""
-    return [path for path, text in _texts(record, "record") if _clean_shapes(text) != text]
-
-
-def _clean_shapes(text: str) -> str:
-    text = TOKEN.sub("<secret>", text)
-    text = URL.sub(_clean_url, text)
-    text = LABELLED.sub(lambda found: found[0] if found[3].startswith("<") else f"{found[1]}{found[2]}<secret>", text)
-    text = BEARER.sub(lambda found: f"{found[1]} <secret>", text)
-    text = MAIL.sub("<address>", text)
-    text = HOME.sub("~", text)
-    text = ADDRESS.sub("<address>", text)
-    return INSIDE_HOST.sub("<host>", text)
-
-
-def _clean_url(found: re.Match[str]) -> str:
-    scheme, place, rest = found[1], found[2], found[3]
-    if scheme == "file":
-        return f"file://{place}{rest}"
-    if place.lower() in PUBLIC_HOSTS and "?" not in rest:
-        return found[0]
-    return f"{scheme}:<address>"
+    return [path for path, text in _texts(record, "record") if clean_shapes(text) != text]
 
 
 def _clean_value(value: Any, known: Known, names: bool = True) -> Any:
