@@ -8,7 +8,7 @@ The first call makes .envs/automation; a later one only looks whether requiremen
 was made from, and hands over. Mirrors, or no network: TMLAB_INDEX_URL, TMLAB_FIND_LINKS, TMLAB_OFFLINE.
 """
 
-# An older Python must get as far as the version check: nothing newer than 3.5's syntax above it, no import of ours.
+# An older Python must get as far as the version check: 3.6's syntax in the whole file, no import of ours above it.
 import os
 import sys
 
@@ -18,7 +18,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 def newer_pythons(path):  # type: (str) -> list[str]
     """The names under which PATH has a Python this project takes, best first."""
-    names = ["python3.{}".format(minor) for minor in (12, 11, 13, 14)]  # noqa: UP032  see the note above
+    names = [f"python3.{minor}" for minor in (12, 11, 13, 14)]
     folders = path.split(os.pathsep)
     return [name for name in names if any(os.access(os.path.join(folder, name), os.X_OK) for folder in folders)]
 
@@ -26,9 +26,9 @@ def newer_pythons(path):  # type: (str) -> list[str]
 def refuse_old_python():  # type: () -> None
     """End with 1 and what to do, where this Python is too old."""
     found = newer_pythons(os.environ.get("PATH", os.defpath))
-    advice = "{} {}".format(found[0], " ".join(sys.argv)) if found else "install Python 3.12 or 3.11, then use that"
-    message = "blocked\n  wanted Python 3.11 or 3.12\n  found  Python {}.{}.{} ({})\n  -> {}"
-    sys.exit(message.format(sys.version_info[0], sys.version_info[1], sys.version_info[2], sys.executable, advice))
+    advice = f"{found[0]} {' '.join(sys.argv)}" if found else "install Python 3.12 or 3.11, then use that"
+    version = ".".join(map(str, sys.version_info[:3]))
+    sys.exit(f"blocked\n  wanted Python 3.11 or 3.12\n  found  Python {version} ({sys.executable})\n  -> {advice}")
 
 
 if sys.version_info < OLDEST:
