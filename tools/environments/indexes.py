@@ -11,17 +11,21 @@ import base64
 import glob
 import hashlib
 import os
+import ssl
 import tempfile
+import threading
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Sequence
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from tools.environments.errors import LabError
+from tools.environments.index_settings import IndexSettings, without_credentials
 
+T = TypeVar("T")
+# Put together here and nowhere else, so that a place which mirrors everything has one line to change.
 DEFAULT_INDEX = "https://" + ".".join(("pypi", "org")) + "/simple"
 INDEX_NAME = "PyPI"
 NEXT_STEP = (
@@ -55,12 +59,6 @@ class _Page(HTMLParser):
         self.links.append(Link(os.path.basename(urllib.parse.unquote(url)), url, digest))
 
 
-def without_credentials(url: str) -> str:
-    """The address as it may be shown or recorded: user and password taken out."""
-    parts = urllib.parse.urlsplit(url)
-    return urllib.parse.urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
-
-
 def shown(url: str) -> str:
     """What messages call an index: the default one by its name, any other by its address."""
     return INDEX_NAME if url.rstrip("/") == DEFAULT_INDEX else without_credentials(url)
@@ -72,6 +70,47 @@ def links(index: str, project: str, *, timeout_s: float = 5.0) -> tuple[Link, ..
     page = _Page(base)
     page.feed(_fetch(base, index, timeout_s).decode("utf-8", "replace"))
     return tuple(page.links)
+
+
+def file_names(address: str, *, limit_s: float) -> tuple[str, ...]:
+    """The files that one page lists, read within `limit_s` seconds on the clock. LabError where it does not answer."""
+
+    def read() -> tuple[str, ...]:
+        folder = _folder(address)
+        if folder is not None:
+            return tuple(entry.name for entry in folder.iterdir())
+        page = _Page(address)
+        page.feed(_fetch(address, address, limit_s).decode("utf-8", "replace"))
+        return tuple(link.filename for link in page.links)
+
+    return _within(limit_s, address, read)
+
+
+def answers(index: str, *, limit_s: float = 5.0) -> LabError | None:
+    """None when the index answers for pip's own page, else the finding. Asked before a client spends minutes on it."""
+    if _folder(index) is not None:
+        return None
+    try:
+        _within(limit_s, index, lambda: _fetch(f"{index.rstrip('/')}/pip/", index, limit_s, at_most=1))
+    except LabError as error:
+        return error
+    return None
+
+
+def _folder(address: str) -> Path | None:
+    """The folder of a file:// address, which pip and uv read as an index too; None for any other."""
+    parts = urllib.parse.urlsplit(address)
+    folder = Path(urllib.parse.unquote(parts.path))
+    return folder if parts.scheme == "file" and folder.is_dir() else None
+
+
+def cannot_judge(error: LabError, environ: Mapping[str, str] = os.environ) -> bool:
+    """True where pip and uv may get through although this module does not.
+
+    They speak SOCKS, and they bring certificates along where a Python has none of its own.
+    """
+    proxies = [environ.get(name, "") for name in ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY")]
+    return "CERTIFICATE_VERIFY_FAILED" in error.found or any(proxy.startswith("socks") for proxy in proxies)
 
 
 def download(link: Link, folder: Path, *, timeout_s: float = 30.0) -> Path:
@@ -93,19 +132,20 @@ def download(link: Link, folder: Path, *, timeout_s: float = 30.0) -> Path:
     return target
 
 
-def pip_wheel(folder: Path, *, index: str, find_links: Sequence[str] = (), offline: bool = False) -> Path:
+def pip_wheel(folder: Path, settings: IndexSettings) -> Path:
     """A wheel of pip: from a wheel folder, else the one Python brings, else the index's newest (put in `folder`)."""
-    places = [place for place in find_links if os.path.isdir(place)]
+    places = [str(place) for place in settings.folders()]
     for place in (*places, *_places_of_python()):
         found = sorted(glob.glob(os.path.join(place, "pip-*-py3-none-any.whl")), key=release)
         if found:
             return Path(found[-1])
-    if offline:
+    if settings.offline:
         raise LabError(
             wanted="a wheel of pip, as no network may be used",
             found=f"none in {', '.join(places) or 'any wheel folder'}, and this Python brings none along",
             next="on a machine with network: python -m pip download pip -d DIR, then set TMLAB_FIND_LINKS=DIR",
         )
+    index = settings.index_url or DEFAULT_INDEX
     offered = [
         link for link in links(index, "pip") if link.filename.endswith("-py3-none-any.whl") and release(link.filename)
     ]
@@ -131,15 +171,45 @@ def _places_of_python() -> tuple[str, ...]:
     return (bundled, "/usr/share/python-wheels")
 
 
-def _fetch(url: str, place: str, timeout_s: float) -> bytes:
+def _within(limit_s: float, place: str, ask: Callable[[], T]) -> T:
+    """The answer, or LabError once the time is over: a name server that is silent, or a slow drip, knows no time-out."""
+    answer: list[T] = []
+    trouble: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            answer.append(ask())
+        except BaseException as error:
+            trouble.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)  # left behind when late: it ends with the process
+    thread.start()
+    thread.join(limit_s)
+    if trouble:
+        raise trouble[0]
+    if not answer:
+        raise LabError("an index that answers", f"no answer within {limit_s:g} s", NEXT_STEP, shown(place))
+    return answer[0]
+
+
+def _certificates() -> ssl.SSLContext | None:
+    """The bundle that pip was given, where OpenSSL was told of none: behind a proxy that signs for everyone."""
+    given = next(filter(None, map(os.environ.get, ("PIP_CERT", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"))), None)
+    if given is None or os.environ.get("SSL_CERT_FILE") or not os.path.isfile(given):
+        return None
+    return ssl.create_default_context(cafile=given)
+
+
+def _fetch(url: str, place: str, timeout_s: float, *, at_most: int = -1) -> bytes:
     parts = urllib.parse.urlsplit(url)
-    request = urllib.request.Request(without_credentials(url), headers={"Accept": "text/html, */*;q=0.1"})
+    bare = urllib.parse.urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+    request = urllib.request.Request(bare, headers={"Accept": "text/html, */*;q=0.1"})
     if parts.username is not None:
         secret = f"{urllib.parse.unquote(parts.username)}:{urllib.parse.unquote(parts.password or '')}"
         request.add_header("Authorization", "Basic " + base64.b64encode(secret.encode()).decode())
     try:
-        with urllib.request.urlopen(request, timeout=timeout_s) as answer:
-            content: bytes = answer.read()
+        with urllib.request.urlopen(request, timeout=timeout_s, context=_certificates()) as answer:
+            content: bytes = answer.read(at_most)
             return content
     except urllib.error.HTTPError as error:
         found = f"HTTP {error.code} for {without_credentials(url)}" if place != url else f"HTTP {error.code}"

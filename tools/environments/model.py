@@ -125,6 +125,8 @@ class Step:
     reason: str
     argv: tuple[str, ...] = ()
     env: Mapping[str, str | None] = field(default_factory=dict)  # None: unset
+    before: str = ""  # what is done in-process before argv runs
+    writes: Mapping[str, str] = field(default_factory=dict)  # path -> text written before argv runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,3 +138,6 @@ class Plan:
     environment: str  # name
     prefix: str  # folder, or "" where conda chooses it
     steps: tuple[Step, ...]
+    python: str = ""  # version the environment gets: "3.11.7", or "3.12" where conda supplies it
+    torch: str | None = None  # "2.13.0+cpu"; None for a profile without torch
+    notes: tuple[str, ...] = ()  # what a reader of the plan should know, such as a tool that is not on this machine

@@ -1,0 +1,150 @@
+"""The stamp of a finished environment: which profile it is, from which text and tools it was made, what it holds.
+
+It is written last and once, as <prefix>/environment-stamp.json, and answers one question: is this environment still
+the one the registry describes? It holds no credentials and no user's name but the folder it lies in.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tools.environments.environment_lock import unwritable
+from tools.environments.errors import LabError
+from tools.environments.installed_files import distributions, site_packages
+from tools.environments.model import Profile
+
+FILE_NAME = "environment-stamp.json"
+FORMAT = 1
+# pip tells its users to upgrade it, and measures nothing: another pip does not make another environment.
+UNCOUNTED = ("pip",)
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """One finished environment. `packages` is what was installed when it was finished, by normalised name."""
+
+    profile: str
+    requirement_digest: str
+    prefix: str
+    interpreter: Mapping[str, str]  # "version" 3.11.7, "base" the executable it was made from
+    torch: str | None
+    backend: str  # "conda", "uv", "venv"; "adopted" for an environment made by hand
+    index: Mapping[str, Any]
+    packages: Mapping[str, str]
+    created_at: str = field(default_factory=lambda: time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
+    format: int = FORMAT
+
+    @property
+    def packages_digest(self) -> str:
+        """SHA-256 of the installed set."""
+        return digest(self.packages)
+
+
+def digest(packages: Mapping[str, str]) -> str:
+    """SHA-256 over `name==version` lines, "sha256:..."."""
+    lines = "\n".join(f"{name}=={version}" for name, version in sorted(packages.items()))
+    return "sha256:" + hashlib.sha256(lines.encode()).hexdigest()
+
+
+def installed(prefix: Path) -> dict[str, str]:
+    """The packages of an environment that count, by normalised name."""
+    found = {dist.name: dist.version for dist in distributions(site_packages(prefix))}
+    return {name: found[name] for name in sorted(found) if name not in UNCOUNTED}
+
+
+def write(stamp: Stamp) -> Path:
+    """Write the stamp whole or not at all. LabError where the folder refuses."""
+    target = Path(stamp.prefix) / FILE_NAME
+    part = target.with_suffix(".part")
+    content = {**asdict(stamp), "packages_digest": stamp.packages_digest}
+    try:
+        with open(part, "w", encoding="utf-8") as file:
+            json.dump(content, file, indent=1, ensure_ascii=False)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, target)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            part.unlink()
+        raise unwritable(target.parent, error) from error
+    return target
+
+
+def read(prefix: Path) -> Stamp | None:
+    """The stamp of an environment; None where it has none. LabError where the file is torn or of another format."""
+    path = prefix / FILE_NAME
+    try:
+        content = json.loads(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise _torn(path, prefix, error.strerror or "it cannot be read") from None
+    except (ValueError, RecursionError):
+        raise _torn(path, prefix, "it is not whole JSON") from None
+    try:
+        return _parsed(content)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise _torn(path, prefix, f"a field is missing or wrong ({error})"[:120]) from None
+
+
+def is_current(stamp: Stamp, profile: Profile, requirement_digest: str, prefix: Path) -> list[str]:
+    """Why the environment is not the one the registry describes; empty when it is.
+
+    The first reason is the weightiest: another profile, then another text, then what was changed by hand.
+    """
+    if stamp.profile != profile.id:
+        return [f"it belongs to {stamp.profile}"]
+    reasons = []
+    if stamp.requirement_digest != requirement_digest:
+        reasons.append("the registry or a requirement file asks for other packages than it was made from")
+    if os.path.realpath(stamp.prefix) != os.path.realpath(prefix):
+        reasons.append(f"it was moved from {stamp.prefix}, and its scripts still name that folder")
+    python = prefix / "bin" / "python"
+    if not os.access(python, os.X_OK):
+        reasons.append(f"its interpreter is gone ({os.path.realpath(python)})")
+    elif difference := changed(stamp.packages, installed(prefix)):
+        reasons.append(f"packages were changed by hand: {difference}")
+    return reasons
+
+
+def changed(stamped: Mapping[str, str], found: Mapping[str, str], *, at_most: int = 4) -> str:
+    """How two sets of packages differ, in words; empty when they do not."""
+    parts = [f"{name} {found[name]} added" for name in found if name not in stamped]
+    parts += [f"{name} {stamped[name]} removed" for name in stamped if name not in found]
+    parts += [f"{n} {stamped[n]} -> {found[n]}" for n in stamped if n in found and stamped[n] != found[n]]
+    rest = len(parts) - at_most
+    return ", ".join(sorted(parts)[:at_most]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def _parsed(content: Any) -> Stamp:
+    if content["format"] != FORMAT:
+        raise ValueError(f"format {content['format']}, not {FORMAT}")
+    texts = {name: content[name] for name in ("profile", "requirement_digest", "prefix", "backend", "created_at")}
+    maps = {name: dict(content[name]) for name in ("interpreter", "index", "packages")}
+    torch = content["torch"]
+    if not all(isinstance(text, str) for text in texts.values()) or not isinstance(torch, str | None):
+        raise ValueError("a text is not a text")
+    if not all(isinstance(value, str) for name in ("interpreter", "packages") for value in maps[name].values()):
+        raise ValueError("a version is not a text")
+    stamp = Stamp(**texts, **maps, torch=torch)
+    if content["packages_digest"] != stamp.packages_digest:
+        raise ValueError("its digest does not fit its packages")
+    return stamp
+
+
+def _torn(path: Path, prefix: Path, found: str) -> LabError:
+    return LabError(
+        wanted="a stamp that the installer wrote",
+        found=found,
+        next="what it was made from is not known: build it anew by running the install command with --recreate "
+        f"(or, for one you made by hand, remove {path} and adopt it with --adopt)",
+        where=str(prefix),
+    )
