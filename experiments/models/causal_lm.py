@@ -37,14 +37,15 @@ class CausalLanguageModel:
         return dict(self.network.named_parameters())
 
 
-def build(asset: ModelAsset, seed: int, device: torch.device, attention: str = "sdpa") -> CausalLanguageModel:
+def build(asset: ModelAsset, seed: int, device: torch.device, *, dropout: float = 0.0) -> CausalLanguageModel:
     """The model in fp32 and training mode on `device`.
 
     Random weights are drawn on the device itself (drawing half a billion on a CPU takes seconds), so one seed gives
-    the same weights on every device of one kind. Raises LabError when weight files do not match the configuration.
+    the same weights on every device of one kind. `dropout` is that of the attention weights, the only dropout this
+    architecture has. Raises LabError when weight files do not match the configuration.
     """
     values = {key: value for key, value in asset.config.items() if key not in _NOT_SHAPE}
-    config = Qwen2Config(**values, attn_implementation=attention)
+    config = Qwen2Config(**{**values, "attention_dropout": dropout}, attn_implementation="sdpa")
     torch.manual_seed(seed)
     with device:
         network = Qwen2ForCausalLM(config).float()

@@ -1,0 +1,140 @@
+"""The gate task and the oracle task, inside a child: gradients and the update of the first step, against references.
+
+The baseline's first process writes the reference; every other candidate, the baseline's twin among them, is compared
+with it and with the float64 oracle. Errors are only measured here; whether they pass is for `gates.py`, in the parent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from experiments.evidence.vocabulary import JsonValue
+from experiments.harness import dtype_watch, reference
+from experiments.harness.finiteness import finite_or_none, not_finite
+from experiments.harness.gates import SMALLEST_NORMAL
+from experiments.harness.program import EnterPhase, Program
+from experiments.harness.worker import WorkerContext
+from experiments.mechanisms import decoder_float64
+
+TRIES = 24  # a fresh scaler may have to halve a few times before its first clean step
+GRADIENTS, UPDATE, ORACLE = "gradients", "update", "oracle"
+
+
+@dataclass(slots=True)
+class _First:
+    """What is kept of the first clean step while it happens."""
+
+    gradient: reference.Errors | None = None
+    oracle: reference.Errors | None = None
+    not_finite: list[str] = field(default_factory=list)
+    below_normal: int = 0
+    zeros: int = 0
+    entries: int = 0
+
+
+def oracle(context: WorkerContext, scratch: Path, enter: EnterPhase) -> Mapping[str, JsonValue]:
+    """Gradients of the float64 twin, written as a reference. Answers with its loss."""
+    shape, model, batch = context.shape, context.model(), context.batch()
+    weights = {name: value.detach().double().requires_grad_() for name, value in model.parameters().items()}
+    sizes = decoder_float64.Sizes(
+        layers=shape.layers,
+        heads=shape.heads,
+        kv_heads=shape.kv_heads,
+        rope_theta=shape.rope_theta,
+        norm_epsilon=shape.norm_epsilon,
+    )
+    enter("forward")
+    loss = decoder_float64.loss(weights, sizes, batch.inputs, batch.targets, batch.divisor)
+    enter("backward")
+    loss.backward()
+    enter("other")
+    gradients = {name: value.grad for name, value in weights.items() if value.grad is not None}
+    reference.write(scratch / ORACLE, gradients, torch.float64)
+    return {"loss": finite_or_none(float(loss.detach()))}
+
+
+def gate(context: WorkerContext, program: Program, scratch: Path, enter: EnterPhase) -> Mapping[str, JsonValue]:
+    """One clean optimizer step from the seeded weights: errors, finiteness, underflow, dtypes, and the scales tried.
+
+    A skipped step leaves the weights as they are, so the next try sees the same gradients under half the scale.
+    """
+    parameters = program.parameters()
+    writes = context.spec.role == "baseline"
+    where = context.device.torch_device
+    before = {name: value.detach().to("cpu", copy=True) for name, value in parameters.items()}
+    dtypes: dict[str, str] = {}
+    scales: list[float] = []
+    first = _First()
+
+    def look(name: str, here: Tensor, there: Tensor) -> None:
+        present = there != 0
+        size = here.abs()
+        lost = size < SMALLEST_NORMAL.get(context.spec.dtype, SMALLEST_NORMAL["float32"])
+        first.below_normal += int((lost & present).sum())
+        first.zeros += int(((size == 0) & present).sum())
+        first.entries += int(present.sum())
+
+    def gradients_ready(scale: Tensor) -> None:
+        nonlocal first
+        first = _First()
+        gradients = {name: value.grad for name, value in parameters.items() if value.grad is not None}
+        first.not_finite = not_finite(gradients)
+        if first.not_finite:
+            return
+        if writes:
+            reference.write(scratch / GRADIENTS, gradients, torch.float32)
+        elif reference.is_whole(scratch / GRADIENTS):
+            first.gradient = reference.errors(gradients, scratch / GRADIENTS, where, float(scale), look)
+        if reference.is_whole(scratch / ORACLE):
+            first.oracle = reference.errors(gradients, scratch / ORACLE, where, float(scale))
+        dtype_watch.of_parameters(program.model, dtypes)
+
+    for _ in range(TRIES):
+        with dtype_watch.watched(program.model, dtypes):
+            result = program.step(enter, gradients_ready)
+        if result.loss_scale is not None:
+            scales.append(float(result.loss_scale))
+        if not result.skipped:
+            break
+    enter("other")
+    for name, value in before.items():
+        value.neg_().add_(parameters[name].detach().cpu())  # now the update
+    update = None
+    if writes and not first.not_finite:
+        reference.write(scratch / UPDATE, before, torch.float32)
+    elif reference.is_whole(scratch / UPDATE) and not result.skipped:
+        update = reference.errors(before, scratch / UPDATE, where)
+    squares = [float(value.detach().double().square().sum()) for value in parameters.values()]
+    moved = [float(value.double().square().sum()) for value in before.values()]
+    return {
+        "loss": finite_or_none(float(result.loss)),
+        "skipped": result.skipped,
+        "scales": list(scales),
+        "dtypes": dict(dtypes),
+        "not_finite": list(first.not_finite) + not_finite(parameters),
+        "gradient": _errors(first.gradient),
+        "oracle": _errors(first.oracle),
+        "update": _errors(update),
+        "weight_norm": finite_or_none(sum(squares) ** 0.5),
+        "update_norm": finite_or_none(sum(moved) ** 0.5),
+        "underflow": {"below_normal": first.below_normal, "zeros": first.zeros, "entries": first.entries},
+        "notes": dict(program.notes()),
+    }
+
+
+def _errors(found: reference.Errors | None) -> JsonValue:
+    if found is None:
+        return None
+    return {
+        "overall": found.overall,
+        "worst": found.worst,
+        "worst_name": found.worst_name,
+        "tensors": found.tensors,
+        "not_finite": list(found.not_finite),
+        "reference_norm": found.reference_norm,
+    }

@@ -1,0 +1,116 @@
+"""Gradients on disk, so that processes that never met can be compared entry by entry.
+
+The baseline's (and the float64 oracle's) gradients and moved weights are written once per run as flat files and read
+back through a memory map, one tensor at a time: exact, and never a second copy of the model on the device.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+SLICE = 2**24  # entries compared at a time: bounds the device memory a comparison takes
+# Called with the name, a slice of the tensor as it was given (scaled), and the same slice of the reference.
+Look = Callable[[str, Tensor, Tensor], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Errors:
+    """How far tensors lie from their references. Errors are relative L2 norms; None where one could not be formed."""
+
+    overall: float | None  # over all tensors as one vector
+    worst: float | None
+    worst_name: str
+    tensors: int
+    not_finite: tuple[str, ...]
+    reference_norm: float
+
+
+def write(folder: Path, tensors: Mapping[str, Tensor], dtype: torch.dtype) -> None:
+    """Write tensors as flat files in `folder`, `index.json` last: a folder without it is not whole. Raises OSError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "index.json").unlink(missing_ok=True)
+    index: dict[str, object] = {}
+    for number, (name, tensor) in enumerate(tensors.items()):
+        flat = tensor.detach().to(device="cpu", dtype=dtype).contiguous().view(-1)
+        with (folder / f"{number}.bin").open("wb") as stream:
+            flat.numpy().tofile(stream)
+        index[name] = {"file": f"{number}.bin", "shape": list(tensor.shape)}
+    text = json.dumps({"dtype": str(dtype).removeprefix("torch."), "tensors": index})
+    (folder / "index.json").write_text(text, encoding="utf-8")
+
+
+def is_whole(folder: Path) -> bool:
+    """Whether a reference was written to its end."""
+    return (folder / "index.json").is_file()
+
+
+def each(folder: Path) -> tuple[torch.dtype, dict[str, Callable[[], Tensor]]]:
+    """The dtype, and for each name a call that maps its tensor. Raises OSError or ValueError for a broken folder."""
+    index = json.loads((folder / "index.json").read_text(encoding="utf-8"))
+    dtype: torch.dtype = getattr(torch, index["dtype"])
+
+    def mapped(entry: Mapping[str, object]) -> Callable[[], Tensor]:
+        shape = [int(side) for side in entry["shape"]]  # type: ignore[attr-defined]
+        count = math.prod(shape)
+        return lambda: torch.from_file(str(folder / str(entry["file"])), size=count, dtype=dtype).view(shape)
+
+    return dtype, {name: mapped(entry) for name, entry in index["tensors"].items()}
+
+
+def errors(
+    found: Mapping[str, Tensor], folder: Path, device: torch.device, scale: float = 1.0, look: Look | None = None
+) -> Errors:
+    """Compare tensors, divided by `scale`, with a reference: ||found - reference|| / ||reference||, summed in float64.
+
+    The sums run on `device`, a slice at a time, and `look` sees each slice. A tensor that is missing among `found`
+    counts as zero.
+    """
+    _, references = each(folder)
+    apart, norm = 0.0, 0.0
+    worst: tuple[float, str] | None = None
+    bad: list[str] = []
+    for name, load in references.items():
+        square, base = _squares(name, found.get(name), load().view(-1), device, scale, look)
+        if not math.isfinite(square):
+            bad.append(name)
+            continue
+        apart, norm = apart + square, norm + base
+        if base > 0 and (worst is None or square / base > worst[0]):
+            worst = (square / base, name)
+    overall = None if bad or norm == 0 else math.sqrt(apart / norm)
+    return Errors(
+        overall=overall,
+        worst=None if bad or worst is None else math.sqrt(worst[0]),
+        worst_name=bad[0] if bad else (worst[1] if worst else ""),
+        tensors=len(references),
+        not_finite=tuple(bad),
+        reference_norm=math.sqrt(norm),
+    )
+
+
+def _squares(
+    name: str, mine: Tensor | None, reference: Tensor, device: torch.device, scale: float, look: Look | None
+) -> tuple[float, float]:
+    """Squared norms of the difference and of the reference, over one tensor."""
+    flat = None if mine is None else mine.detach().reshape(-1)
+    apart = torch.zeros((), dtype=torch.float64, device=device)
+    norm = torch.zeros((), dtype=torch.float64, device=device)
+    for begin in range(0, reference.numel(), SLICE):
+        there = reference[begin : begin + SLICE].to(device)
+        wanted = there.double()
+        norm += wanted.square().sum()
+        if flat is None:
+            apart += wanted.square().sum()
+            continue
+        here = flat[begin : begin + SLICE].to(device)
+        apart += here.double().div_(scale).sub_(wanted).square_().sum()
+        if look is not None:
+            look(name, here, there)
+    return float(apart), float(norm)
