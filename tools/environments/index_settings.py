@@ -83,7 +83,10 @@ def resolve(
     index_url = first(
         "index_url",
         ("--index-url", options.index_url),
-        *((name, environ.get(name)) for name in ("TMLAB_INDEX_URL", "PIP_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX_URL")),
+        *(
+            (name, environ.get(name))
+            for name in ("TMLAB_INDEX_URL", "PIP_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX_URL")
+        ),
         ("pip's configuration", pip.get("index-url")),
         ("uv's configuration", uv_index),
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import glob
 import hashlib
+import http.client
 import os
 import ssl
 import tempfile
@@ -17,6 +18,7 @@ import threading
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections.abc import Callable, Mapping
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -174,12 +176,12 @@ def _places_of_python() -> tuple[str, ...]:
 def _within(limit_s: float, place: str, ask: Callable[[], T]) -> T:
     """The answer, or LabError once the time is over: a name server that is silent, or a slow drip, knows no time-out."""
     answer: list[T] = []
-    trouble: list[BaseException] = []
+    trouble: list[Exception] = []
 
     def run() -> None:
         try:
             answer.append(ask())
-        except BaseException as error:
+        except Exception as error:
             trouble.append(error)
 
     thread = threading.Thread(target=run, daemon=True)  # left behind when late: it ends with the process
@@ -214,6 +216,6 @@ def _fetch(url: str, place: str, timeout_s: float, *, at_most: int = -1) -> byte
     except urllib.error.HTTPError as error:
         found = f"HTTP {error.code} for {without_credentials(url)}" if place != url else f"HTTP {error.code}"
         raise LabError("an index that has this file", found, NEXT_STEP, shown(place)) from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", error)
         raise LabError("an index that answers", f"no answer ({reason})", NEXT_STEP, shown(place)) from None

@@ -127,17 +127,26 @@ def changed(stamped: Mapping[str, str], found: Mapping[str, str], *, at_most: in
 def _parsed(content: Any) -> Stamp:
     if content["format"] != FORMAT:
         raise ValueError(f"format {content['format']}, not {FORMAT}")
-    texts = {name: content[name] for name in ("profile", "requirement_digest", "prefix", "backend", "created_at")}
-    maps = {name: dict(content[name]) for name in ("interpreter", "index", "packages")}
-    torch = content["torch"]
-    if not all(isinstance(text, str) for text in texts.values()) or not isinstance(torch, str | None):
-        raise ValueError("a text is not a text")
-    if not all(isinstance(value, str) for name in ("interpreter", "packages") for value in maps[name].values()):
-        raise ValueError("a version is not a text")
-    stamp = Stamp(**texts, **maps, torch=torch)
+    stamp = Stamp(
+        profile=_text(content["profile"]),
+        requirement_digest=_text(content["requirement_digest"]),
+        prefix=_text(content["prefix"]),
+        interpreter={name: _text(value) for name, value in content["interpreter"].items()},
+        torch=None if content["torch"] is None else _text(content["torch"]),
+        backend=_text(content["backend"]),
+        index=dict(content["index"]),
+        packages={name: _text(value) for name, value in content["packages"].items()},
+        created_at=_text(content["created_at"]),
+    )
     if content["packages_digest"] != stamp.packages_digest:
         raise ValueError("its digest does not fit its packages")
     return stamp
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{str(value)[:20]!r} where a text belongs")
+    return value
 
 
 def _torn(path: Path, prefix: Path, found: str) -> LabError:

@@ -6,7 +6,6 @@ from a wheel folder or an index that was really read, or nothing is installed at
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -218,4 +217,3 @@ def _listed_or_none(place: str) -> Names:
         return _listed(Path(place))
     except LabError:
         return ()
-
