@@ -68,6 +68,7 @@ def clean_text(text: str, known: Known, *, names: bool = True) -> str:
 
     With `names` false, user and host names are left: for identifiers that this repository gives.
     """
+    text = text.encode("utf-8", "backslashreplace").decode("utf-8")  # a lone surrogate cannot be written
     for secret in known.secrets:
         text = text.replace(secret, "<secret>")
     if len(known.root) > 1:

@@ -6,6 +6,7 @@ a `LabError`: version first, then schema, then what the parts have to agree on, 
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -55,9 +56,7 @@ def parse(data: bytes, where: str) -> Record:
     try:
         record = Record.from_json(document)
     except RecursionError:
-        raise LabError(
-            "JSON nested a few levels deep", "deeper nesting", "name a record made by a run", where
-        ) from None
+        raise LabError("JSON nested a few levels deep", "deeper nesting", MEND, where) from None
     except LabError as error:
         raise LabError(f"{error.where}: {error.wanted}", error.found, MEND, where) from None
     _refuse_faults(consistency.faults(record), where)
@@ -108,8 +107,6 @@ def _bytes(path: Path) -> bytes:
 def _shown(path: Path) -> str:
     """The path as messages show it: printable, relative to the working folder where it lies below it."""
     text = os.fspath(path)
-    try:
+    with contextlib.suppress(ValueError, OSError):
         text = os.path.relpath(text) if not os.path.relpath(text).startswith("..") else text
-    except (ValueError, OSError):
-        pass
     return text.encode("utf-8", "backslashreplace").decode("utf-8")

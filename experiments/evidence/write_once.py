@@ -21,6 +21,9 @@ def write_once(path: Path, data: bytes, where: str) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.writing")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _refused(error, where) from None
+    try:
         with contextlib.suppress(FileNotFoundError):
             temporary.unlink()  # left by a killed process of the same number
         _write(temporary, data)
