@@ -37,7 +37,7 @@ DEEPEST = 50  # levels of parentheses in a marker
 _IDENTIFIER = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?(?![A-Za-z0-9_])")
 _SPACE = re.compile(r"[ \t]*")
 _URL = re.compile(r"@[ \t]*(\S+)(?:[ \t]+|$)")
-_CLAUSES = re.compile(r"[^;)]*")
+_CLAUSES = re.compile(r"[\t -(*-:<-~]*")  # printable ASCII and tabs, up to `;` or `)`
 _OPERATOR = re.compile(r"===|==|~=|!=|<=|>=|<|>|in\b|not[ \t]+in\b")
 _OPERAND = re.compile(r"""(?P<quoted>'[^'\\]*'|"[^"\\]*")|(?P<name>[a-z_]+(?:\.[a-z_]+)?\b)""")
 _JOIN = re.compile(r"(and|or)\b")
