@@ -1,0 +1,174 @@
+"""Two records side by side, if they are about the same thing in every respect but at most one that was named.
+
+Refusing is the point: a difference in model, tokens, precision, environment or device explains a difference in speed
+better than any mechanism does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from experiments.evidence.candidate import Candidate
+from experiments.evidence.codec import to_json
+from experiments.evidence.record import Record
+from experiments.evidence.summary import ratio_interval, rounds_of, verdict
+from experiments.evidence.vocabulary import Verdict
+from tools.environments.errors import EXIT_USAGE, LabError
+
+# Knobs of a workload that stand under a field of their own.
+NAMED_KNOBS = frozenset({"batch", "sequence", "sequence_length", "precision", "dtype", "concurrency", "model"})
+
+
+def _model(record: Record) -> Any:
+    model = record.model
+    identity = (model.id, model.weights_source, model.resolved_commit, model.config_digest, model.parameter_count)
+    return identity if model.weights_source != "local" else (*identity, model.weights_digest)
+
+
+def _workload(record: Record) -> Any:
+    knobs = {name: value for name, value in record.workload.knobs.items() if name not in NAMED_KNOBS}
+    return record.identity.experiment, to_json(knobs)
+
+
+def _tokens(record: Record) -> Any:
+    workload = record.workload
+    return workload.batch, workload.sequence_length, workload.tokens_per_step, workload.tokenized_manifest_digest
+
+
+def _dtype(record: Record) -> Any:
+    return record.workload.dtype, record.workload.knobs.get("precision"), record.workload.knobs.get("dtype")
+
+
+def _backend(record: Record) -> Any:
+    backend = record.backend
+    if backend.name == "pytorch":
+        return backend.name  # its version and build stand under `torch`
+    return backend.name, backend.version, backend.build_options, to_json(backend.engine_parameters)
+
+
+def _device(record: Record) -> Any:
+    runtime = record.runtime
+    if not runtime.devices:
+        return runtime.host.machine, runtime.host.cpu, runtime.host.cores, runtime.threads.intra_op
+    cards = [(card.name, card.memory_bytes, card.compute_capability, card.memory_cap_gib) for card in runtime.devices]
+    return tuple(cards)
+
+
+FIELDS: Mapping[str, Callable[[Record], Any]] = {
+    "model_commit": _model,
+    "tokenizer": lambda record: to_json(record.model.tokenizer),
+    "template": lambda record: record.model.template.chat_template,
+    "thinking_mode": lambda record: record.model.template.thinking_mode,
+    "workload": _workload,
+    "concurrency": lambda record: record.workload.concurrency,
+    "token_counts": _tokens,
+    "dtype": _dtype,
+    "profile": lambda record: record.profile.id,
+    "torch": lambda record: (record.runtime.torch, record.runtime.torch_cuda),
+    "backend": _backend,
+    "device": _device,
+}
+
+
+# A profile pins its torch build, so two profiles may differ in that as well.
+IMPLIED: Mapping[str, tuple[str, ...]] = {"profile": ("torch",)}
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One candidate in both records. Ratios are second / first; None where a side lacks the quantity."""
+
+    candidate: str
+    first_ms: float | None
+    second_ms: float | None
+    ratio: float | None
+    low: float | None
+    high: float | None
+    verdict: Verdict | None
+    first_peak_bytes: int | None
+    second_peak_bytes: int | None
+    statuses: tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What two records say together. `across` is the one field that differs and is the thing compared, if any."""
+
+    first: str  # run labels
+    second: str
+    across: str | None
+    across_values: tuple[str, str] | None
+    noise_floor: float | None
+    pairs: tuple[Pair, ...]
+
+
+def differing(first: Record, second: Record) -> list[str]:
+    """The fields in which two records differ, in the order of `FIELDS`."""
+    return [name for name, value in FIELDS.items() if value(first) != value(second)]
+
+
+def compare(first: Record, second: Record, across: str | None = None) -> Difference:
+    """Second against first. Raises LabError naming each field that differs, except the one in `across`."""
+    if across is not None and across not in FIELDS:
+        known = ", ".join(FIELDS)
+        raise LabError(f"one of the fields {known}", ascii(across)[:60], "choose one of them", "--across", EXIT_USAGE)
+    allowed = {across, *IMPLIED.get(across or "", ())}
+    others = [name for name in differing(first, second) if name not in allowed]
+    if others:
+        shown = "; ".join(
+            f"{name}: {_short(FIELDS[name](first))} against {_short(FIELDS[name](second))}" for name in others
+        )
+        if len(others) == 1 and across is None:
+            mend = f"if {others[0]} is the thing to compare, say so: --across {others[0]}"
+        else:
+            mend = "compare records that differ in one field only"
+        raise LabError(
+            "two records of the same thing", shown, mend, f"{first.identity.run_label}, {second.identity.run_label}"
+        )
+    floor = _noise(first, second)
+    mine = {candidate.name: candidate for candidate in first.candidates}
+    pairs = [_pair(mine[other.name], other, floor) for other in second.candidates if other.name in mine]
+    values = _values(across, first, second) if across else None
+    return Difference(first.identity.run_label, second.identity.run_label, across, values, floor, tuple(pairs))
+
+
+def _pair(first: Candidate, second: Candidate, floor: float | None) -> Pair:
+    sides = (rounds_of(second.samples, "step_ms"), rounds_of(first.samples, "step_ms"))
+    both = first.status == second.status == "ok"
+    found = ratio_interval(*sides, (f"{second.name}/second", f"{first.name}/first")) if both else None
+    ratio, low, high = found or (None, None, None)
+    return Pair(
+        candidate=first.name,
+        first_ms=_median(first),
+        second_ms=_median(second),
+        ratio=ratio,
+        low=low,
+        high=high,
+        verdict=None if low is None or high is None else verdict(low, high, floor),
+        first_peak_bytes=first.memory.peak_allocated_bytes if first.memory else None,
+        second_peak_bytes=second.memory.peak_allocated_bytes if second.memory else None,
+        statuses=(first.status, second.status),
+    )
+
+
+def _median(candidate: Candidate) -> float | None:
+    return candidate.summary.step_ms.median if candidate.summary and candidate.summary.step_ms else None
+
+
+def _noise(first: Record, second: Record) -> float | None:
+    """The two runs' floors together: each may have drifted by its own."""
+    floors = [
+        floor.relative for record in (first, second) for floor in record.noise_floors if floor.quantity == "step_ms"
+    ]
+    return sum(floors) if len(floors) == 2 else None
+
+
+def _values(name: str, first: Record, second: Record) -> tuple[str, str]:
+    return _short(FIELDS[name](first)), _short(FIELDS[name](second))
+
+
+def _short(value: Any) -> str:
+    text = ", ".join(map(_short, value)) if isinstance(value, tuple) else "none" if value is None else str(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
