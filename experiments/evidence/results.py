@@ -6,6 +6,7 @@ and nothing else writes there.
 
 from __future__ import annotations
 
+import fcntl
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -100,6 +101,7 @@ def clear(label: str, experiment: str | None = None) -> tuple[list[Path], list[s
         if labels.promoted_path(folder.parent.name, label).exists():
             kept.append(folder.parent.name)
             continue
+        _refuse_running(folder)
         moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%fZ")
         target = base / labels.CLEARED / folder.parent.name / f"{label}-{moment}"
         try:
@@ -112,6 +114,19 @@ def clear(label: str, experiment: str | None = None) -> tuple[list[Path], list[s
     if not moved and not kept:
         raise LabError(f"a run labelled {label}", "none", "python -m experiments results list", label)
     return moved, kept
+
+
+def _refuse_running(folder: Path) -> None:
+    """A run holds a lock on its journal for as long as it lives."""
+    try:
+        with (folder / JOURNAL).open("rb") as journal:
+            fcntl.flock(journal, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise LabError(
+            "a run that nobody is at", "it is going on", "wait for it, or end it first", folder.name
+        ) from None
+    except OSError:
+        return  # no journal, or one that cannot be opened: nobody writes it
 
 
 def _results() -> list[Found]:
