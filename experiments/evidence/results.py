@@ -157,8 +157,7 @@ def _read(experiment: str, label: str, path: Path, state: State) -> Found:
         return Found(experiment, label, path, "unreadable", error=error)
     if (record.identity.experiment, record.identity.run_label) != (experiment, label):
         found = f"{record.identity.experiment}/{record.identity.run_label}"
-        error = LabError(
-            f"the record of {experiment}/{label}", found, "move the file back where it was", str(path.name)
-        )
-        return Found(experiment, label, path, "unreadable", error=error)
+        wanted, mend = f"the record of {experiment}/{label}", "move the file back where it was"
+        other = LabError(wanted, found, mend, path.name)
+        return Found(experiment, label, path, "unreadable", error=other)
     return Found(experiment, label, path, state, record)
