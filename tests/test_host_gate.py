@@ -129,7 +129,7 @@ def test_two_cards_wanted_and_one_found_is_blocked_on_the_count_alone() -> None:
     ("problem", "repair"),
     [
         (
-            "none found (no NVML library, no /dev/nvidia0)",
+            "none (no NVML library, no /dev/nvidia0)",
             "python -m experiments fit --profile TEST-CUDA --memory-gib 8",
         ),
         ("NVML: Driver/library version mismatch", "reboot"),

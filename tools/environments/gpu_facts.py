@@ -147,4 +147,4 @@ def _digest(uuid: str) -> str:
 
 def _absent() -> str:
     node = "/dev/nvidia0 is there" if os.path.exists("/dev/nvidia0") else "no /dev/nvidia0"
-    return f"none found (no NVML library, {node})"
+    return f"none (no NVML library, {node})"

@@ -16,15 +16,20 @@ INSTALL = "python tools/install_environment_profile.py"
 GPU_CHECKS = ("gpu.count", "gpu.memory", "gpu.driver", "gpu.capability")
 
 
-def gate(profile: Profile, facts: HostFacts, *, disk_needed_gib: float | None = None) -> tuple[Check, ...]:
-    """Every host check of `profile`, in a fixed order; `disk_needed_gib` replaces the registry's size."""
+def gate(
+    profile: Profile, facts: HostFacts, *, disk_needed_gib: float | None = None, hint: str | None = None
+) -> tuple[Check, ...]:
+    """Every host check of `profile`, in a fixed order.
+
+    `disk_needed_gib` replaces the registry's size; `hint` is the profile that fits this driver (`Registry.hint`).
+    """
     needed = profile.host.disk_gib if disk_needed_gib is None else disk_needed_gib
     return (
         _system(profile, facts),
         _python(profile, facts),
         _memory(profile, facts),
         _disk(profile, facts, needed),
-        *_gpu(profile, facts.gpu),
+        *_gpu(profile, facts.gpu, hint if hint != profile.id else None),
     )
 
 
@@ -72,7 +77,7 @@ def _disk(profile: Profile, facts: HostFacts, needed_gib: float) -> Check:
     return Check("host.disk", "blocked", wanted, f"{free:.1f} GiB", repair)
 
 
-def _gpu(profile: Profile, facts: GpuFacts | None) -> tuple[Check, ...]:
+def _gpu(profile: Profile, facts: GpuFacts | None, hint: str | None) -> tuple[Check, ...]:
     gpu = profile.gpu
     if gpu is None:
         return tuple(Check(name, "skipped", "no GPU", "this profile uses none") for name in GPU_CHECKS)
@@ -82,7 +87,12 @@ def _gpu(profile: Profile, facts: GpuFacts | None) -> tuple[Check, ...]:
         missing = Check("gpu.count", "blocked", _cards_wanted(gpu), facts.problem or "none", _no_card(profile, facts))
         rest = GPU_CHECKS[1:]
         return (missing, *(Check(name, "skipped", _cards_wanted(gpu), "no card to ask") for name in rest))
-    return (_count(gpu, facts), _card_memory(gpu, facts.cards), _driver(gpu, facts), _capability(gpu, facts.cards))
+    return (
+        _count(gpu, facts),
+        _card_memory(gpu, facts.cards),
+        _driver(gpu, facts, hint),
+        _capability(gpu, facts.cards),
+    )
 
 
 def _cards_wanted(gpu: GpuGate) -> str:
@@ -127,15 +137,16 @@ def _card_memory(gpu: GpuGate, cards: tuple[Card, ...]) -> Check:
     )
 
 
-def _driver(gpu: GpuGate, facts: GpuFacts) -> Check:
+def _driver(gpu: GpuGate, facts: GpuFacts, hint: str | None) -> Check:
     wanted = f"driver {gpu.driver_native} or newer"
     if facts.driver is None:
         return Check("gpu.driver", "warning", wanted, "the driver does not tell its version", "nvidia-smi")
     if numbers(facts.driver) >= numbers(gpu.driver_native):
         return Check("gpu.driver", "ok", wanted, facts.driver)
+    other = f"{INSTALL} --profile {hint}" if hint else f"{PREFLIGHT} --list-profiles"
     repair = (
         f"update the NVIDIA driver of the host to {gpu.driver_native} (pip does not install drivers), "
-        f"or take a profile whose driver this is: {PREFLIGHT} --list-profiles"
+        f"or take a profile for this driver: {other}"
     )
     if numbers(facts.driver) >= numbers(gpu.driver_floor):
         found = f"{facts.driver}: the wheel starts from {gpu.driver_floor}, with limited features"

@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+"""Is this Python environment fit for a profile? Lists the profiles, or checks one and says what to do.
+
+Starts on a bare Python 3.11 or 3.12 with nothing installed. stdout carries the report and nothing else. Exit code 0 for
+ok and warning, 1 for blocked (with --strict for a warning too), 2 for wrong usage, 130 after Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+if sys.path and os.path.abspath(sys.path[0] or ".") == os.path.join(ROOT, "tools"):
+    del sys.path[0]  # modules in tools/ are imported as tools.*, never by their bare names
+sys.path.insert(0, ROOT)
+
+if sys.version_info < (3, 11):  # noqa: UP036 -- the one file an older Python still reads
+    sys.stderr.write(
+        "blocked\n  wanted Python 3.11 or 3.12\n  found  Python %d.%d\n"  # noqa: UP031
+        "  -> run it with python3.11 or python3.12\n" % sys.version_info[:2]
+    )
+    sys.exit(1)
+
+from tools.environments.errors import EXIT_INTERRUPTED, EXIT_OK, LabError, render  # noqa: E402
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from tools.environments.registry import Registry
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command line; returns its exit code."""
+    try:
+        options = _parser().parse_args(list(arguments))
+        if hasattr(sys.stdout, "reconfigure"):
+            sys.stdout.reconfigure(errors="replace")  # a path may hold what this terminal cannot show
+        from tools.environments import registry
+
+        loaded = registry.load()
+        if options.list_profiles:
+            print(_listing(loaded, as_json=options.json))
+            return EXIT_OK
+        return _check(options, loaded)
+    except LabError as error:
+        print(render(error), file=sys.stderr)
+        return error.code
+    except KeyboardInterrupt:
+        print("interrupted: nothing was changed", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:  # the reader, `head` perhaps, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_OK
+
+
+def _parser() -> argparse.ArgumentParser:
+    import argparse
+
+    parser = argparse.ArgumentParser(
+        prog="environment_preflight.py",
+        description="Check the running Python environment against a profile, or list the profiles.",
+        allow_abbrev=False,
+    )
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--list-profiles", action="store_true", help="one line per profile")
+    what.add_argument("--profile", metavar="ID", help="the profile to check this environment against")
+    parser.add_argument("--json", action="store_true", help="print JSON and nothing else")
+    parser.add_argument("--strict", action="store_true", help="exit code 1 for a warning too")
+    parser.add_argument("--quick", action="store_true", help="import nothing and sweep no files: under 0.3 s")
+    parser.add_argument("--notebook", action="store_true", help="check notebooks even where Jupyter is not installed")
+    parser.add_argument("--accept", action="append", default=[], metavar="CHECK", help="accept this warning by its id")
+    parser.add_argument("--model", metavar="ORG/NAME[@REV]", help="a model the run will take from the hub")
+    parser.add_argument(
+        "--time-limit", type=_seconds, default=120.0, metavar="S", help="longest wait for an import (default 120)"
+    )
+    return parser
+
+
+def _seconds(text: str) -> float:
+    import argparse
+
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= 3600:
+        raise argparse.ArgumentTypeError(f"wanted seconds between 0 and 3600, found {text!a}")
+    return value
+
+
+def _listing(loaded: Registry, *, as_json: bool) -> str:
+    if as_json:
+        import json
+
+        entries = [
+            {
+                "id": profile.id,
+                "layer": profile.layer,
+                "title": profile.title,
+                "title_zh": profile.title_zh,
+                "purpose": profile.purpose,
+                "purpose_zh": profile.purpose_zh,
+                "environment": profile.environment,
+                "python": list(profile.python),
+                "torch": f"{profile.torch.specifier}+{profile.torch.build}" if profile.torch else None,
+                "gpus": profile.gpu.count if profile.gpu else 0,
+                "download_gib": profile.host.download_gib,
+                "disk_gib": profile.host.disk_gib,
+                "tags": list(profile.tags),
+                "experiments": list(profile.experiments),
+            }
+            for profile in loaded.profiles.values()
+        ]
+        return json.dumps({"registry_digest": loaded.digest, "profiles": entries}, indent=1)
+    width = max(len(name) for name in loaded.profiles)
+    rows = []
+    for profile in loaded.profiles.values():
+        cards = f"{profile.gpu.count} GPU" if profile.gpu else "CPU"
+        rows.append(f"{profile.id:<{width}}  {cards:<5}  {profile.host.download_gib:>4g} GB  {profile.title}")
+    return "\n".join(rows)
+
+
+def _check(options: argparse.Namespace, loaded: Registry) -> int:
+    from tools.environments import preflight, report_text
+
+    report = preflight.run(
+        loaded.get(options.profile),
+        loaded,
+        quick=options.quick,
+        notebook=options.notebook,
+        accept=options.accept,
+        model=options.model,
+        time_limit_s=options.time_limit,
+    )
+    if options.json:
+        import json
+
+        print(json.dumps(report_text.to_json(report), indent=1))
+    else:
+        colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+        print(report_text.to_text(report, colour=colour))
+    return preflight.exit_code(report, strict=options.strict)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,45 @@
+"""Every check there is, in the order of a report, with the question it answers. `--accept` and the docs read this."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+CHECKS: Mapping[str, str] = {
+    "host.system": "Is this a system the profile supports?",
+    "host.python": "Is the interpreter's version one of the profile's?",
+    "host.memory": "Has the machine, or the container, the memory that is advised?",
+    "host.disk": "Is there room on the disk for what is still to come?",
+    "gpu.count": "Are there as many NVIDIA cards as the profile wants, and does their driver answer?",
+    "gpu.memory": "Have the cards the memory of their class?",
+    "gpu.driver": "Is the driver new enough for the build of torch?",
+    "gpu.capability": "Are the cards new enough for the build of torch?",
+    "python.prefix": "Does this Python have an environment of its own?",
+    "python.path": "Does sys.path hold only this environment's folders?",
+    "python.user-site": "Is the user's site-packages left out?",
+    "environment.stamp": "Is the environment still the one the registry describes?",
+    "container.image": "Is the image this profile's, built from the present requirement files?",
+    "packages.metadata": "Is each package's metadata readable, and there once?",
+    "packages.required": "Can the profile's modules be found?",
+    "packages.versions": "Do the versions hold that requirement and constraint files ask for?",
+    "packages.origin": "Do imports come from this environment and not from elsewhere?",
+    "packages.forbidden": "Is nothing installed that the profile excludes?",
+    "packages.dependencies": "Do the installed packages agree with each other?",
+    "packages.files": "Is every installed file still there and whole?",
+    "packages.import": "Do the profile's modules import?",
+    "torch.import": "Does torch import?",
+    "torch.build": "Is torch the version and build of the profile?",
+    "torch.cuda": "Is torch built for the profile's CUDA?",
+    "torch.architectures": "Does torch carry code for the card?",
+    "torch.device": "Can torch use the cards?",
+    "gpu.bf16": "Do card and PyTorch agree on bfloat16?",
+    "operation.float32": "Is a product and its gradient exact in float32?",
+    "operation.tf32": "Is a product and its gradient exact in TF32?",
+    "operation.float16": "Is a product and its gradient exact in float16?",
+    "operation.bfloat16": "Is a product and its gradient exact in bfloat16?",
+    "network.proxy": "Can the hub client use the proxies that are set?",
+    "hub.reach": "Will the model's files be had, from the hub or from the cache?",
+    "hub.disk": "Is there room for the model's files?",
+    "notebook.packages": "Are Jupyter's packages here, in the right versions?",
+    "notebook.registration": "Do tools and experiments import from any folder?",
+    "notebook.kernel": "Do this environment's kernels start this environment?",
+}

@@ -1,0 +1,98 @@
+"""Do the installed packages agree with each other, and is every one of their files still there?
+
+What `python -m pip check` asks, without pip, and what it does not ask: a killed install leaves files missing that no
+dependency check notices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tools.environments.checks.wording import install_again, new_environment, some
+from tools.environments.model import Check, Profile
+from tools.environments.pep508 import Requirement, RequirementError
+from tools.environments.preflight_facts import Facts
+
+
+def check(profile: Profile, facts: Facts) -> tuple[Check, ...]:
+    """`packages.dependencies` and `packages.files`."""
+    return (_dependencies(profile, facts), _files(profile, facts))
+
+
+def _dependencies(profile: Profile, facts: Facts) -> Check:
+    wanted = "packages that agree with each other (pip check)"
+    broken = conflicts(facts)
+    if not broken:
+        return Check("packages.dependencies", "ok", wanted, "no conflicts")
+    return Check("packages.dependencies", "blocked", wanted, some(broken), new_environment(profile, facts))
+
+
+def conflicts(facts: Facts) -> list[str]:
+    """Each requirement of an installed package that is missing, of another version, or cannot be read."""
+    found = []
+    parsed: dict[str, Requirement | None] = {}
+    for name, distribution in sorted(facts.packages.installed.items()):
+        for text in distribution.requires:
+            if _only_an_extra(text):
+                continue
+            if text not in parsed:
+                parsed[text] = _parse(text)
+            words = _conflict(parsed[text], text, facts)
+            if words:
+                found.append(f"{name} {distribution.version} {words}")
+    return found
+
+
+def _only_an_extra(text: str) -> bool:
+    """True for the lines that hold only under an extra: nine in ten, and told apart without parsing a marker."""
+    marker = text.partition(";")[2]
+    return "extra" in marker and " or " not in marker and "==" in marker
+
+
+def _parse(text: str) -> Requirement | None:
+    try:
+        return Requirement.parse(text)
+    except RequirementError:
+        return None
+
+
+def _conflict(requirement: Requirement | None, text: str, facts: Facts) -> str:
+    if requirement is None:
+        return f"asks for something unreadable ({text[:60]!a})"
+    if not _applies(requirement, facts.markers):
+        return ""
+    installed = facts.packages.installed.get(requirement.name)
+    if installed is None:
+        return f"needs {requirement.name}, which is not installed"
+    if requirement.specifier.contains(installed.version, prereleases=True):
+        return ""
+    return f"needs {requirement.name}{requirement.specifier}, installed is {installed.version}"
+
+
+def _applies(requirement: Requirement, markers: Mapping[str, str]) -> bool:
+    try:
+        return requirement.applies(markers)
+    except RequirementError:
+        return False
+
+
+def _files(profile: Profile, facts: Facts) -> Check:
+    wanted = "every file that the packages' RECORDs name, whole"
+    sweep = facts.files
+    if sweep is None:
+        return Check("packages.files", "skipped", wanted, "not looked at (--quick)")
+    if not sweep.broken:
+        return Check("packages.files", "ok", wanted, f"{sweep.files:,} files whole")
+    broken = [f"{item.distribution.name}: {item.problem}" for item in sweep.broken]
+    return Check("packages.files", "blocked", wanted, some(broken), _mend(profile, facts))
+
+
+def _mend(profile: Profile, facts: Facts) -> str:
+    """pip takes a package whose metadata is there for installed: the broken ones must be reinstalled by name."""
+    assert facts.files is not None
+    names = sorted({f"{item.distribution.name}=={item.distribution.version}" for item in facts.files.broken})
+    if len(names) > 8 or any(name.startswith("torch==") for name in names):
+        return new_environment(profile, facts)
+    python = facts.interpreter.executable
+    again = f"{python} -m pip install --force-reinstall --no-deps {' '.join(names)}"
+    return f"install them anew: {again}" if facts.stamp.profile else f"{install_again(profile, facts)} && {again}"
