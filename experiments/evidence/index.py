@@ -86,6 +86,16 @@ def rows(wanted: Mapping[str, Sequence[tuple[str, str]]], entries: Iterable[Entr
     )
 
 
+def differing_rows(first: Record, second: Record) -> list[str]:
+    """What keeps two records out of one row: profile, experiment, workload or device. Empty when nothing does."""
+    keys = [
+        (record.profile.id, record.identity.experiment, record.workload.name, device_of(record))
+        for record in (first, second)
+    ]
+    names = ("profile", "experiment", "workload", "device")
+    return [name for name, ours, theirs in zip(names, *keys, strict=True) if ours != theirs]
+
+
 def status_of(records: Sequence[Record]) -> IndexStatus:
     """The status records of one row have together: the highest level among them, or `gpu_reproduced`."""
     if not records:

@@ -1,0 +1,77 @@
+"""`report`: one row for each profile, experiment and registered workload, read from the committed records.
+
+A row without a record of that very profile reads "not measured": another profile's result never fills it.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Any
+
+from experiments.cli import discovery
+from experiments.cli.printing import emit, say, status, table
+from experiments.evidence import index, labels
+from experiments.evidence.index import Row
+from tools.environments import registry
+from tools.environments.errors import EXIT_BLOCKED, EXIT_OK, render
+
+
+def add_parser(subparsers: Any) -> None:
+    """The command and its options."""
+    parser = subparsers.add_parser("report", help="every profile's rows: what was measured, reproduced, or not yet")
+    parser.add_argument("--profile", metavar="ID", help="only this profile's rows")
+    parser.add_argument("--json", action="store_true", help="print JSON and nothing else")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the index; exit code 1 when a file among the results is no valid record."""
+    entries, refused = index.load(labels.results_folder())
+    known = registry.load()
+    if args.profile:
+        known.get(args.profile)  # refuses an unknown one, with the nearest names
+    rows = index.rows(wanted(list(known.profiles)), entries)
+    rows = tuple(row for row in rows if args.profile in (None, row.profile))
+    code = EXIT_BLOCKED if refused else EXIT_OK
+    if args.json:
+        emit({"rows": [as_json(row) for row in rows], "refused": [render(error) for error in refused]})
+        return code
+    head = ("profile", "experiment", "workload", "status", "device", "runs", "decision")
+    for line in table(head, [_cells(row) for row in rows], indent=""):
+        say(line)
+    if not rows:
+        say("no experiment is registered for this profile: environment only")
+    for error in refused:
+        say()
+        say(render(error))
+    return code
+
+
+def wanted(profiles: Sequence[str]) -> dict[str, list[tuple[str, str]]]:
+    """The (experiment, workload) pairs each profile is to have a row for, from what the experiments register."""
+    pairs: dict[str, list[tuple[str, str]]] = {profile: [] for profile in profiles}
+    for experiment in discovery.load_all():
+        for profile in experiment.profiles:
+            if profile in pairs:
+                pairs[profile] += [(experiment.name, workload) for workload in experiment.workloads]
+    return pairs
+
+
+def as_json(row: Row) -> dict[str, Any]:
+    """A row as JSON values."""
+    decision = row.entries[0].record.decision if row.entries else None
+    return {
+        "profile": row.profile,
+        "experiment": row.experiment,
+        "workload": row.workload,
+        "status": row.status,
+        "device": row.device or None,
+        "run_labels": [entry.record.identity.run_label for entry in row.entries],
+        "decision": decision.code if decision else None,
+    }
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    runs = ", ".join(entry.record.identity.run_label for entry in row.entries)
+    decision = row.entries[0].record.decision.code if row.entries else ""
+    return row.profile, row.experiment, row.workload, status(row.status), row.device, runs, decision

@@ -1,0 +1,76 @@
+"""`results verify`: is each record still valid, graded as it should be, computed from its samples, and of a commit?"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from experiments.cli import discovery, finding
+from experiments.cli.printing import emit, say, status, table
+from experiments.evidence import index, labels, verifying
+from experiments.evidence.index import Entry
+from tools.environments.errors import EXIT_BLOCKED, EXIT_OK, EXIT_USAGE, LabError
+from tools.environments.model import Check
+
+
+def run(args: argparse.Namespace) -> int:
+    """Verify the records named, or every committed one; exit code 1 when one does not hold."""
+    targets = _targets(args)
+    registered = discovery.registered_digests()
+    told: list[dict[str, Any]] = []
+    blocked = False
+    for name, entry in targets:
+        checks = _checks(entry, registered)
+        worst = verifying.worst(checks)
+        blocked = blocked or worst == "blocked"
+        if args.json:
+            told.append({"record": name, "status": worst, "checks": [_check_json(check) for check in checks]})
+        else:
+            _say_checks(name, worst, checks)
+    if args.json:
+        emit(told)
+    elif not targets:
+        say("no committed records yet")
+        say("→ python -m experiments results list")
+    return EXIT_BLOCKED if blocked else EXIT_OK
+
+
+def _targets(args: argparse.Namespace) -> list[tuple[str, Entry | LabError]]:
+    if args.labels:
+        return [(label, _entry(label, args.experiment)) for label in args.labels]
+    entries, refused = index.load(labels.results_folder())
+    named = [(f"{entry.path.parent.name}/{entry.path.stem}", entry) for entry in entries]
+    return [*named, *((error.where, error) for error in refused)]
+
+
+def _entry(label: str, experiment: str | None) -> Entry | LabError:
+    try:
+        return finding.one(label, experiment)
+    except LabError as error:
+        if error.code == EXIT_USAGE:
+            raise
+        return error
+
+
+def _checks(target: Entry | LabError, registered: verifying.Registered) -> tuple[Check, ...]:
+    if isinstance(target, LabError):
+        return (Check("record.valid", "blocked", target.wanted, target.found, target.next),)
+    level = target.record.evidence_level or "plan"
+    valid = Check("record.valid", "ok", "schema, consistency and grade", f"valid, {level}")
+    return (valid, *verifying.verify(target.record, registered))
+
+
+def _say_checks(name: str, worst: str, checks: tuple[Check, ...]) -> None:
+    say(f"{status(worst)} · {name}")
+    for line in table(("", "", ""), [(status(check.status), check.id, _found(check)) for check in checks]):
+        say(line)
+
+
+def _found(check: Check) -> str:
+    if check.status in ("ok", "skipped"):
+        return check.found
+    return f"wanted {check.wanted}   found {check.found}" + (f"  → {check.repair}" if check.repair else "")
+
+
+def _check_json(check: Check) -> dict[str, str]:
+    return {name: getattr(check, name) for name in ("id", "status", "wanted", "found", "repair")}
