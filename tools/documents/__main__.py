@@ -1,0 +1,96 @@
+"""`python -m tools.documents sync | check [--links]`: renew what is generated, or say by line what no longer holds."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from tools.documents import blocks, links, profile_tables, topic_pages
+from tools.documents.finding import Finding
+from tools.environments import registry
+from tools.environments.errors import EXIT_BLOCKED, EXIT_OK, LabError, render
+from tools.environments.layout import ROOT
+
+MEND = "run: invoke assets.sync"
+_NOT_OURS = {".git", ".nox", ".envs", ".venv", "runs", "node_modules", "build"}
+
+
+def documents(root: Path) -> Iterator[Path]:
+    """Every Markdown file of the checkout, in order; environments, runs and caches are not searched."""
+    for folder, folders, files in os.walk(root):
+        folders[:] = sorted(name for name in folders if name not in _NOT_OURS and not name.endswith("_cache"))
+        yield from (Path(folder) / name for name in sorted(files) if name.endswith(".md"))
+
+
+def wanted(root: Path) -> tuple[dict[Path, str], list[Finding]]:
+    """The text that each document with a generated part should have, and what is wrong with the parts themselves."""
+    known = registry.load(root)
+    makers = profile_tables.makers(known, root)
+    texts: dict[Path, str] = dict(topic_pages.pages(known, root))
+    findings: list[Finding] = []
+    for path in documents(root):
+        if path in texts:
+            continue
+        text = path.read_text(encoding="utf-8")
+        renewed, wrong = blocks.renewed(path, text, makers)
+        findings += wrong
+        if blocks.parts(path, text)[0]:
+            texts[path] = renewed
+    return texts, findings
+
+
+def check(root: Path, *, with_links: bool) -> list[Finding]:
+    """All that no longer holds, in the order of files and lines."""
+    texts, findings = wanted(root)
+    for path, text in texts.items():
+        if not path.exists():
+            findings.append(Finding(path, 1, f"this page is missing; {MEND}"))
+            continue
+        findings += blocks.drift(path, path.read_text(encoding="utf-8"), text, MEND)
+    if with_links:
+        findings += links.check(documents(root), root)
+    return sorted(findings)
+
+
+def sync(root: Path) -> tuple[list[Path], list[Finding]]:
+    """Write what differs; the files written, and what could not be mended that way."""
+    texts, findings = wanted(root)
+    written = []
+    for path, text in texts.items():
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+            written.append(path)
+    return written, findings
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line and return its exit code."""
+    command = argparse.ArgumentParser(prog="python -m tools.documents", description=__doc__)
+    actions = command.add_subparsers(dest="action", required=True)
+    actions.add_parser("sync", help="renew the generated parts")
+    checking = actions.add_parser("check", help="say by line what no longer holds")
+    checking.add_argument("--links", action="store_true", help="follow relative links and anchors too")
+    options = command.parse_args(arguments)
+    try:
+        if options.action == "sync":
+            written, findings = sync(ROOT)
+            for path in written:
+                print(f"renewed  {path.relative_to(ROOT)}")
+        else:
+            findings = check(ROOT, with_links=options.links)
+    except LabError as error:
+        print(render(error), file=sys.stderr)
+        return error.code
+    for finding in findings:
+        print(finding.to_text(ROOT))
+    if not findings:
+        print("ok       documents agree with registry and records")
+    return EXIT_BLOCKED if findings else EXIT_OK
+
+
+if __name__ == "__main__":
+    sys.exit(main())
