@@ -1,0 +1,140 @@
+"""Everything that can be run here, by name: `nox -l`.
+
+One session per profile, made from the registry; each calls the scripts, which own the environments under .envs/ (or
+conda's). lint, tests, bench and docs run in environments that hold requirements/tests.txt and no profile.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent
+sys.path.insert(0, str(ROOT))  # nox does not put the folder of its own file there
+
+import nox  # noqa: E402
+
+from tools.environments import (  # noqa: E402
+    backends,
+    host_facts,
+    index_settings,
+    profile_session,
+    registry,
+    torch_wheel,
+)
+from tools.environments.errors import LabError, render  # noqa: E402
+from tools.environments.layout import RUNS  # noqa: E402
+from tools.environments.model import Profile  # noqa: E402
+
+nox.needs_version = ">=2026.10"
+nox.options.sessions = ["lint", "tests"]
+nox.options.default_venv_backend = "uv"
+nox.options.reuse_venv = "yes"  # install_checks makes a reused one exact
+os.environ.setdefault("UV_PYTHON_DOWNLOADS", "never")  # a Python that is not here is an error, not a download
+
+COVERED = "tools/environments/*"
+COVERAGE_FLOOR = 95  # percent of lines and branches of COVERED
+
+try:
+    PROFILES = registry.load(ROOT).profiles
+except LabError as error:
+    sys.exit(render(error))
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """静态检查 · ruff, mypy strict, import contracts, generated parts of the documents"""
+    install_checks(session)
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+    session.run("mypy")
+    session.run("lint-imports")
+    session.run("invoke", "assets.check")
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """测试 · all tests, or those named after --; tools/environments covered to 95 %"""
+    install_checks(session)
+    session.run("coverage", "erase")
+    session.run("coverage", "run", "-m", "pytest", *session.posargs)
+    if not session.posargs:
+        session.run("coverage", "combine", "--quiet")
+        session.run("coverage", "report", f"--include={COVERED}", f"--fail-under={COVERAGE_FLOOR}", "--skip-covered")
+
+
+@nox.session(default=False)
+def bench(session: nox.Session) -> None:
+    """基准 · command lines against what a user would run instead, as ratios within one run"""
+    install_checks(session)
+    session.run("python", "-m", "benchmarks", *session.posargs)
+
+
+@nox.session(default=False)
+def docs(session: nox.Session) -> None:
+    """文档 · links and anchors, parts generated from registry and records"""
+    install_checks(session)
+    session.run("python", "-m", "tools.documents", "check", "--links")
+
+
+def declare(profile: Profile) -> None:
+    """The session of one profile: gate, install, preflight, its experiments, their records."""
+
+    def session(session: nox.Session) -> None:
+        with plainly(session):
+            options = profile_session.parse(session.posargs)
+            script(session, sys.executable, profile_session.install(profile, options))
+            if options.dry_run:
+                return
+            begin = time.time()
+            python = profile_session.environment_python(profile, options)
+            for command in profile_session.after_install(profile, options):
+                script(session, python, command)
+            verification = profile_session.verification(profile, RUNS, begin)
+            if verification:
+                script(session, python, verification)
+            if not profile.experiments:
+                session.log(f"{profile.id}: environment only, it has no experiment yet")
+
+    session.__doc__ = f"{profile.title_zh} · {profile.title}"
+    nox.session(name=profile.id, tags=list(profile.tags), venv_backend="none", default=False)(session)
+
+
+for registered in PROFILES.values():
+    declare(registered)
+
+
+def install_checks(session: nox.Session) -> None:
+    """requirements/tests.txt and a CPU torch that the registry admits: no more, no less. Chosen before any download."""
+    pin = PROFILES["TRAIN-CPU"].torch
+    assert pin is not None
+    with plainly(session):
+        settings = index_settings.resolve(index_settings.Options(), os.environ)
+        places = torch_wheel.sources(pin, settings)
+        torch = torch_wheel.choose(pin, platform.python_version(), host_facts.system(), places)
+    location = session.virtualenv.location
+    uv = backends.Uv(backends.Target(session.name, location, location, settings), "uv", sys.executable)
+    links = ["--find-links", torch.source] if torch.kind == "page" else []
+    links += uv.target.find_links
+    index = torch.source if torch.kind == "index" else None
+    session.install(*links, torch.requirement, env=uv.environment(index))
+    session.install("--exact", *links, "-r", "requirements/tests.txt", torch.requirement, env=uv.environment())
+
+
+def script(session: nox.Session, python: str, arguments: list[str]) -> None:
+    """Run one of our own command lines; what it prints is what the user reads."""
+    session.run(python, *arguments, external=True)
+
+
+@contextlib.contextmanager
+def plainly(session: nox.Session) -> Iterator[None]:
+    """End the session with the three lines of an error that a user can mend."""
+    try:
+        yield
+    except LabError as error:
+        session.error(render(error))

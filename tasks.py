@@ -1,0 +1,152 @@
+"""Pipelines for `invoke`, each a few lines that chain the scripts: `invoke --list`.
+
+A task ends with the exit code of the script that failed. Options that a task does not name go in `--options "..."`.
+"""
+
+from __future__ import annotations
+
+import functools
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from invoke import Collection, Context, Exit, Task
+
+ROOT = Path(__file__).resolve().parent
+sys.path.insert(0, str(ROOT))
+
+from tools.environments import ci_matrix, profile_session, registry  # noqa: E402
+from tools.environments.errors import EXIT_USAGE, LabError, render  # noqa: E402
+
+if "--" in sys.argv and Path(sys.argv[0]).stem in ("invoke", "inv", "__main__"):
+    raise Exit('invoke drops what follows `--`; give it as --options "..." instead', code=EXIT_USAGE)
+
+GPU_VALIDATION = ROOT / "tools" / "validate_cnb_gpu.sh"
+
+
+def task(body: Callable[..., None]) -> Task[Any]:
+    """An invoke task whose LabErrors end it with their three lines and their exit code."""
+
+    @functools.wraps(body)
+    def plainly(*arguments: object, **options: object) -> None:
+        try:
+            body(*arguments, **options)
+        except LabError as error:
+            raise Exit(render(error), code=error.code) from None
+
+    return Task(plainly)
+
+
+def call(*command: str) -> None:
+    """Run one command from the root of the checkout; where it fails, this process ends with its exit code."""
+    code = subprocess.run(command, cwd=ROOT, check=False).returncode
+    if code != 0:
+        raise Exit(code=code if code > 0 else 128 - code)
+
+
+def in_environment(profile: str, options: str, *commands: list[str]) -> None:
+    """Run commands with the Python of a profile's finished environment."""
+    given = profile_session.parse(shlex.split(options))
+    python = profile_session.environment_python(registry.load().get(profile), given)
+    for command in commands:
+        call(python, *command)
+
+
+@task
+def install(_: Context, profile: str, options: str = "") -> None:
+    """Gate the machine, then install a profile, or find its environment current."""
+    given = profile_session.parse(shlex.split(options))
+    call(sys.executable, *profile_session.install(registry.load().get(profile), given))
+
+
+@task
+def preflight(_: Context, profile: str, options: str = "") -> None:
+    """Check a profile's environment and this machine."""
+    in_environment(profile, options, [profile_session.PREFLIGHT, "--profile", profile])
+
+
+@task
+def register(_: Context, profile: str, options: str = "") -> None:
+    """Make tools and experiments importable from any notebook folder, and prove it."""
+    script = "tools/register_notebook_runtime.py"
+    in_environment(profile, options, [script], [script, "--check"])
+
+
+@task
+def experiment(_: Context, profile: str, name: str = "", workload: str = "smoke", options: str = "") -> None:
+    """Preflight, then an experiment of a profile (all of them without --name) on a registered workload."""
+    chosen = ["--experiment", name] if name else []
+    given = profile_session.parse(["--workload", workload, *chosen, *shlex.split(options)])
+    entry = registry.load().get(profile)
+    in_environment(profile, options, *profile_session.after_install(entry, given))
+
+
+@task
+def verify_gpu(context: Context, profile: str = "TRAIN-CUDA-MECHANISM", options: str = "") -> None:
+    """Install, preflight, validate the GPU image where its script is, then the smoke workloads."""
+    install(context, profile, options)
+    preflight(context, profile, options)
+    if GPU_VALIDATION.exists():
+        call("bash", str(GPU_VALIDATION))
+    experiment(context, profile, options=options)
+
+
+@task
+def conformance(_: Context, profile: str = "TRAIN-CPU", options: str = "") -> None:
+    """Hold the ten pages of Part 02 against the mature frameworks; all must have passed."""
+    required = ["--all-part02", "--profile", profile, "--require-passed"]
+    in_environment(profile, options, ["tools/test_framework_conformance.py", *required])
+
+
+@task
+def matrix(_: Context, format: str = "github") -> None:
+    """The CI matrix from the registry, as one line of JSON (--format github or json)."""
+    if format not in ci_matrix.FORMATS:
+        raise Exit(f"--format is one of {', '.join(ci_matrix.FORMATS)}", code=EXIT_USAGE)
+    print(ci_matrix.to_text(registry.load().profiles.values(), format))
+
+
+@task
+def sync(_: Context) -> None:
+    """Renew the parts of the documents that derive from registry and records."""
+    call(sys.executable, "-m", "tools.documents", "sync")
+
+
+@task
+def check(_: Context) -> None:
+    """Say by line where documents no longer match registry or records."""
+    call(sys.executable, "-m", "tools.documents", "check")
+
+
+def result_task(action: str, about: str) -> Task[Any]:
+    """A task that hands on to `python -m experiments results ACTION`, in the environment that runs invoke."""
+
+    def every(_: Context) -> None:
+        call(sys.executable, "-m", "experiments", "results", action)
+
+    def one(_: Context, label: str, experiment: str = "") -> None:
+        which = ["--experiment", experiment] if experiment else []
+        call(sys.executable, "-m", "experiments", "results", action, label, *which)
+
+    body = every if action == "list" else one
+    body.__doc__ = about
+    return task(body)
+
+
+RESULTS = {
+    "list": "Runs and committed records, with their level.",
+    "show": "One of them as a table.",
+    "verify": "Validate, grade and recompute it again.",
+    "promote": "Copy a verified record to experiments/results/.",
+    "clear": "Move a label's unpromoted runs aside.",
+}
+
+namespace = Collection(install, preflight, register, experiment, verify_gpu, conformance)
+namespace.add_collection(Collection("ci", matrix=matrix))
+namespace.add_collection(Collection("assets", sync, check))
+namespace.add_collection(
+    Collection("results", **{action: result_task(action, about) for action, about in RESULTS.items()})
+)

@@ -1,0 +1,150 @@
+"""What one session of a profile runs, as command lines: install, preflight, its experiments, their records.
+
+nox and invoke both take their commands from here, so that a session and a pipeline cannot drift apart. Which
+experiments a profile has is the registry's to say; a new one is one folder and one word there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from tools.environments.errors import EXIT_USAGE, LabError
+from tools.environments.layout import ROOT
+from tools.environments.model import Profile
+
+INSTALLER = "tools/install_environment_profile.py"
+PREFLIGHT = "tools/environment_preflight.py"
+
+# option -> what its value is called, None for a switch; each is handed on as it stands
+_FOR_THE_INSTALLER: dict[str, str | None] = {
+    "--env-name": "NAME",
+    "--backend": "BACKEND",
+    "--python": "X.Y",
+    "--index-url": "URL",
+    "--torch-index": "URL",
+    "--find-links": "DIR",
+    "--offline": None,
+    "--recreate": None,
+    "--dry-run": None,
+}
+_FOR_THE_EXPERIMENTS: dict[str, str | None] = {
+    "--run-mode": "MODE",
+    "--run-label": "LABEL",
+    "--resume": "LABEL",
+    "--model-source": "SOURCE",
+    "--head": "HEAD",
+    "--precision": "PRECISION",
+    "--memory-cap-gib": "N",
+    "--accept": "CHECK",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a user gave after `--`: handed on to the installer, handed on to the experiments, and read here."""
+
+    installer: tuple[str, ...] = ()
+    experiments: tuple[str, ...] = ()
+    accepted: tuple[str, ...] = ()
+    workload: str = "smoke"
+    only: tuple[str, ...] = ()  # experiments to run; empty: all of the profile's
+    dry_run: bool = False
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """Usage errors as every other error here, instead of leaving the process."""
+        known = " ".join(sorted([*_FOR_THE_INSTALLER, *_FOR_THE_EXPERIMENTS, "--workload", "--experiment"]))
+        raise LabError("options of a profile's session", message, f"after -- these are known: {known}", code=EXIT_USAGE)
+
+
+def parse(arguments: Sequence[str]) -> Options:
+    """The options after `--`. LabError (usage) for one that neither the installer nor an experiment takes."""
+    parser = _Parser(prog="--", add_help=False, allow_abbrev=False)
+    for option, value in {**_FOR_THE_INSTALLER, **_FOR_THE_EXPERIMENTS}.items():
+        if value is None:
+            parser.add_argument(option, action="store_true")
+        else:
+            parser.add_argument(option, action="append", default=[], metavar=value)
+    parser.add_argument("--workload", default="smoke")
+    parser.add_argument("--experiment", action="append", default=[])
+    given = vars(parser.parse_args(list(arguments)))
+    return Options(
+        installer=_again(_FOR_THE_INSTALLER, given),
+        experiments=_again(_FOR_THE_EXPERIMENTS, given),
+        accepted=_again({"--accept": "CHECK"}, given),
+        workload=given["workload"],
+        only=tuple(given["experiment"]),
+        dry_run=given["dry_run"],
+    )
+
+
+def install(profile: Profile, options: Options) -> list[str]:
+    """Gate, then install, or find the environment current. The arguments for any Python 3.11 or 3.12."""
+    return [INSTALLER, "--profile", profile.id, *options.installer]
+
+
+def environment_python(profile: Profile, options: Options, *, python: str = sys.executable, root: Path = ROOT) -> str:
+    """The interpreter of a finished environment, asked from the installer, which finds it current in under a second.
+
+    LabError where the installer does not answer with one.
+    """
+    kept = [option for option in options.installer if option != "--recreate"]
+    command = [python, INSTALLER, "--profile", profile.id, *kept, "--json"]
+    child = subprocess.run(command, cwd=root, stdout=subprocess.PIPE, text=True, check=False)
+    try:
+        return str(json.loads(child.stdout)["python"])
+    except (KeyError, TypeError, ValueError):
+        raise LabError(
+            wanted=f"the installed environment of {profile.id}",
+            found=f"the installer ended with {child.returncode} and named none",
+            next=f"python {INSTALLER} --profile {profile.id}",
+        ) from None
+
+
+def after_install(profile: Profile, options: Options) -> list[list[str]]:
+    """Preflight, then one command per experiment in the registry's order. For the environment's own Python.
+
+    Each experiment writes a record, validated and graded as it is written. LabError (usage) for an experiment that this
+    profile does not have.
+    """
+    strangers = [name for name in options.only if name not in profile.experiments]
+    if strangers:
+        raise LabError(
+            wanted=f"an experiment of {profile.id}: {', '.join(profile.experiments) or 'it has none yet'}",
+            found=strangers[0],
+            next="python -m experiments list",
+            where="--experiment",
+            code=EXIT_USAGE,
+        )
+    common = ["--workload", options.workload, "--profile", profile.id, *options.experiments]
+    chosen = [name for name in profile.experiments if not options.only or name in options.only]
+    preflight = [PREFLIGHT, "--profile", profile.id, *options.accepted]
+    return [preflight, *(["-m", "experiments", "run", name, *common] for name in chosen)]
+
+
+def verification(profile: Profile, runs: Path, since: float) -> list[str] | None:
+    """Read back the records that the profile's experiments wrote since (epoch seconds); None where there are none."""
+    written = [path for name in profile.experiments for path in sorted((runs / name).glob("*/record.json"))]
+    fresh = [str(path) for path in written if path.stat().st_mtime >= since]
+    return ["-m", "experiments", "results", "verify", *fresh] if fresh else None
+
+
+def _again(table: dict[str, str | None], given: dict[str, object]) -> tuple[str, ...]:
+    """The given options of one table, spelled out as they were."""
+    spelled: list[str] = []
+    for option, value in table.items():
+        found = given[option.removeprefix("--").replace("-", "_")]
+        if value is None:
+            spelled += [option] if found else []
+        else:
+            assert isinstance(found, list)
+            spelled += [part for entry in found for part in (option, str(entry))]
+    return tuple(spelled)
