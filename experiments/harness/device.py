@@ -12,6 +12,7 @@ from typing import Protocol
 
 import torch
 
+from experiments.harness import nvml
 from experiments.harness.experiment import DeviceKind
 
 GIB = 2**30
@@ -108,7 +109,7 @@ class Device:
             peak_allocated=torch.cuda.max_memory_allocated(),
             peak_reserved=torch.cuda.max_memory_reserved(),
             allocated=torch.cuda.memory_allocated(),
-            process=_process_bytes() if process else None,
+            process=nvml.process_bytes() if process else None,
         )
 
     def limit_memory(self, cap_gib: float | None, context_bytes: int | None) -> None:
@@ -121,36 +122,3 @@ class Device:
         if allowed <= 0:
             raise ValueError(f"a cap of {cap_gib:g} GiB leaves nothing beside a context of {context / GIB:.2f} GiB")
         torch.cuda.set_per_process_memory_fraction(min(1.0, allowed / total))
-
-
-def _process_bytes() -> int | None:
-    """What NVML says this process holds on the card, context included; None where it does not tell (containers).
-
-    Where process ids are hidden and this is the only process on the card, the one entry is this process.
-    """
-    try:
-        import os
-
-        import pynvml
-
-        pynvml.nvmlInit()
-        try:
-            handle = nvml_handle()
-            running = pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
-            mine = [entry for entry in running if entry.pid == os.getpid()] or (running if len(running) == 1 else [])
-            return int(mine[0].usedGpuMemory) if mine and mine[0].usedGpuMemory else None
-        finally:
-            pynvml.nvmlShutdown()
-    except Exception:  # NVML is a courtesy: its many ways to be absent must not end a measurement
-        return None
-
-
-def nvml_handle() -> object:
-    """NVML's handle of the card torch calls cuda:0, matched by UUID. NVML must be initialised. Raises NVMLError."""
-    import pynvml
-
-    uuid = str(torch.cuda.get_device_properties(0).uuid)
-    try:
-        return pynvml.nvmlDeviceGetHandleByUUID(uuid if uuid.startswith("GPU-") else f"GPU-{uuid}")
-    except pynvml.NVMLError:
-        return pynvml.nvmlDeviceGetHandleByIndex(0)

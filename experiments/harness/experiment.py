@@ -13,13 +13,14 @@ The worker module exposes
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from experiments.evidence.candidate import Candidate, Floor, Numerics, Prediction
 from experiments.evidence.conclusion import Claim, Comparison, Decision
 from experiments.evidence.record import Calibration, Record
+from experiments.evidence.runtime import Device
 from experiments.evidence.vocabulary import JsonValue, Role
 from experiments.harness.workload import Workload
 from experiments.models.registered_config import DecoderShape
@@ -27,21 +28,22 @@ from experiments.models.registered_config import DecoderShape
 DeviceKind = Literal["cpu", "cuda"]
 Head = Literal["full", "chunked"]
 Json = Mapping[str, JsonValue]
+Answer = Mapping[str, Any]  # what a task in a child came back with, JSON values
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceFacts:
-    """What a child found out about the device; the parent never asks it itself. Bytes; None where unknown."""
+    """What a child found out about the device; the parent never asks it itself. None where unknown."""
 
     kind: DeviceKind
-    name: str
-    torch: str
+    torch: str | None  # torch.__version__
+    torch_cuda: str | None = None
+    cudnn: str | None = None
+    driver: str | None = None
     bf16_native: bool  # hardware and PyTorch both say so; on CPU: the operation exists
     tf32: bool  # TF32 tensor cores: compute capability 8.0 or higher
-    memory_bytes: int | None = None
-    compute_capability: str | None = None
     context_bytes: int | None = None  # what a process holds on the card before its first tensor
-    details: Json = field(default_factory=dict)  # driver, clocks, hashed uuid, ...: copied into the record
+    card: Device | None = None  # None on CPU
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +66,8 @@ class CandidateSpec:
 class Options:
     """What a user asked of an experiment beyond its workload."""
 
-    head: Literal["full", "chunked", "both"] = "full"
-    precision: str = "auto"
-    peer_path: Path | None = None
+    cap_gib: float | None = None  # memory cap, CUDA context included
+    peer_path: str | None = None  # somebody else's implementation, loaded for comparison
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,7 @@ class Observed:
     device: DeviceFacts
     candidates: tuple[Candidate, ...]
     comparisons: tuple[Comparison, ...]
-    probes: Mapping[tuple[str, str], Json]  # (candidate, probe) -> answer
+    probes: Mapping[tuple[str, str], Answer]  # (candidate, probe) -> answer
 
     def candidate(self, name: str) -> Candidate | None:
         """The candidate of that name, if it took part."""
@@ -128,8 +129,8 @@ class Experiment:
     profiles: tuple[str, ...]  # the first CPU profile is the default; CUDA ones in order of preference
     workloads: Mapping[str, Workload]  # smoke, default, fit-8gib, large
     worker: str  # module with `build` and `PROBES`
-    candidates: Callable[[Workload, DeviceFacts, Options], tuple[CandidateSpec, ...]]
-    numerics: Callable[[CandidateSpec, Json | None, Mapping[str, Json]], Numerics | None]
+    candidates: Callable[[Workload, DeviceFacts, Options], tuple[CandidateSpec, ...]]  # the baseline's twin is added
+    numerics: Callable[[CandidateSpec, Answer | None, Mapping[str, Answer]], Numerics | None]  # gate, probes by name
     conclude: Callable[[Observed], tuple[tuple[Claim, ...], Decision]]
     table: Callable[[Record], Table]
     picture: Callable[[Record, Path], Path] | None = None  # draws into the run folder, returns the file

@@ -12,7 +12,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from experiments.evidence.vocabulary import JsonValue
-from experiments.harness.device import Device
+from experiments.harness.device import CONTEXT_GIB, GIB, Device
 from experiments.harness.experiment import CandidateSpec, DeviceFacts
 from experiments.harness.program import MicroBatch, Program
 from experiments.harness.workload import Workload
@@ -53,6 +53,14 @@ class WorkerContext:
         torch.manual_seed(self.workload.seed)
         torch.set_float32_matmul_precision("highest")
         self.device.limit_memory(self.cap_gib, self.facts.context_bytes)
+
+    def allowed_bytes(self) -> int | None:
+        """Device memory this run may use, cap and context considered; None on CPU."""
+        card = self.facts.card
+        if card is None or card.memory_bytes is None:
+            return None
+        limit = card.memory_bytes if self.cap_gib is None else min(card.memory_bytes, int(self.cap_gib * GIB))
+        return limit - int(self.facts.context_bytes or CONTEXT_GIB * GIB)
 
     def model(self) -> CausalLanguageModel:
         """The model in fp32, its dropout as the workload says, weights from the workload's seed or from its files."""

@@ -5,7 +5,7 @@ only. Here every operation is float64 and autograd supplies the backward. With h
 
     norm(x)   = x / sqrt(mean(x^2) + eps) * w
     q, k, v   = x W^T + b, split into heads; k and v shared by groups of query heads
-    rotary    : (a, b) -> (a cos - b sin, b cos + a sin) on the two halves of each head, angle = position * theta^(-2i/d)
+    rotary    : (a, b) -> (a cos - b sin, b cos + a sin) on the halves of a head, angle = position * theta^(-2i/d)
     attention = softmax(q k^T / sqrt(d) + causal mask) v, then W_o
     mlp(x)    = (silu(x W_gate^T) * (x W_up^T)) W_down^T
     x         = x + attention(norm(x));  x = x + mlp(norm(x))

@@ -1,0 +1,55 @@
+"""What `run` prints when the record is written. Standard output only; with --json the record and nothing else."""
+
+from __future__ import annotations
+
+from experiments.cli.printing import emit, place, say, status, table
+from experiments.evidence import labels
+from experiments.evidence.record import Record
+from experiments.harness.experiment import Experiment
+from experiments.harness.session import Finished
+
+SHOWS = {
+    "plan": "nothing was measured; the plan is well-formed",
+    "cpu_mechanism": "shows numerics and semantics on this machine",
+    "gpu_smoke": "shows that it runs on this card",
+    "gpu_measured": "memory, time and equivalence on this card",
+}
+
+
+def tell(experiment: Experiment, finished: Finished, *, as_json: bool) -> None:
+    """Table, record, level, what would raise it, picture, decision."""
+    record, folder = finished.record, finished.folder
+    drawn = None
+    if experiment.picture is not None and record.identity.run_mode != "dry_run":
+        drawn = experiment.picture(record, folder)
+    if as_json:
+        emit(record.to_json())
+        return
+    shown = experiment.table(record)
+    say()
+    for line in table(shown.columns, shown.rows):
+        say(line)
+    for note in shown.notes:
+        say(f"  {note}")
+    say()
+    level = record.evidence_level or "plan"
+    say(f"{'record':<9}{place(folder / labels.RECORD_NAME)}")
+    say(f"{'level':<9}{status(level)} — {SHOWS[level]}")
+    for line in _limits(record):
+        say(line)
+    if drawn is not None:
+        say(f"{'picture':<9}{place(drawn)}")
+    say(f"{'says':<9}{record.decision.sentence}")
+    say(f"{'next':<9}python -m experiments show {experiment.name} --run-label {record.identity.run_label}")
+
+
+def _limits(record: Record) -> list[str]:
+    """The reasons why the level is not higher, each with what would lift it."""
+    lines = []
+    for limit in record.limits:
+        if limit.claims:
+            continue
+        lines.append(f"{'why':<9}{limit.reason}")
+        if limit.lift:
+            lines.append(f"{'raise it':<9}{limit.lift}")
+    return lines

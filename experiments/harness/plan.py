@@ -1,0 +1,116 @@
+"""The plan of a run: everything that decides what is measured, as one value that begins the journal.
+
+A resumed run reads it back and goes on; whatever must not have changed in between (model, sources, torch, device) is
+compared here, and the first difference stops it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+from experiments.evidence.codec import from_json, to_json
+from experiments.evidence.subject import ProfileFacts, Source
+from experiments.evidence.vocabulary import JsonValue, RunMode
+from experiments.harness.experiment import CandidateSpec, DeviceFacts, Options
+from experiments.harness.schedule import Task, tasks
+from experiments.harness.workload import Workload
+from experiments.models.source_types import ModelIdentity, ModelSource
+from tools.environments.errors import LabError
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """One run, decided. `model_path` and `peer_path` stay in the journal on this machine; the record never has them."""
+
+    format: int = FORMAT
+    experiment: str
+    label: str
+    mode: RunMode
+    created_at: str
+    profile: ProfileFacts
+    source: Source
+    workload: Workload
+    registered_digest: str | None
+    model: ModelIdentity
+    model_source: ModelSource
+    model_path: str | None
+    local_files_only: bool
+    manifest_digest: str
+    device: DeviceFacts
+    options: Options
+    specs: tuple[CandidateSpec, ...]
+    threads: int
+    order_seed: int
+
+    def tasks(self) -> tuple[Task, ...]:
+        """Every task, in the order of this run."""
+        return tasks(
+            self.specs,
+            rounds=self.workload.rounds,
+            seed=self.order_seed,
+            oracle=self.workload.oracle,
+            calibrate=self.device.kind == "cuda",
+        )
+
+    def spec(self, name: str) -> CandidateSpec:
+        """The candidate of that name. Raises KeyError."""
+        found = {spec.name: spec for spec in self.specs}
+        return found[name]
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """Plain values for the journal."""
+        written: dict[str, JsonValue] = to_json(self, "plan")
+        return written
+
+
+def read(value: object) -> Plan:
+    """The plan at the head of a journal. Raises LabError when this version cannot go on with it."""
+    if not isinstance(value, dict) or value.get("format") != FORMAT:
+        raise LabError(
+            wanted="a run that this version began",
+            found="one of another version",
+            next="finish it with the version that began it, or begin again under a new --run-label",
+            where="--resume",
+        )
+    try:
+        return from_json(Plan, value, "plan")
+    except LabError as error:
+        raise LabError(
+            wanted="a run whose plan is whole",
+            found=f"{error.where}: {error.found}",
+            next="begin again under a new --run-label",
+            where="--resume",
+        ) from error
+
+
+def order_seed(label: str, created_at: str) -> int:
+    """A seed for the order of the rounds that differs from run to run and is written down with it."""
+    return int.from_bytes(hashlib.sha256(f"{label} {created_at}".encode()).digest()[:4], "big")
+
+
+def refuse_changed(begun: Plan, source: Source, device: DeviceFacts) -> None:
+    """Raises LabError when sources, torch or device are no longer those the run began with."""
+    pairs: dict[str, tuple[object, object]] = {
+        "source digest": (begun.source.digest, source.digest),
+        "torch": (begun.device.torch, device.torch),
+        "CUDA build": (begun.device.torch_cuda, device.torch_cuda),
+        "driver": (begun.device.driver, device.driver),
+        "device": (_card(begun.device), _card(device)),
+    }
+    for what, (before, now) in pairs.items():
+        if before != now:
+            raise LabError(
+                wanted=f"the {what} this run began with: {before}",
+                found=str(now),
+                next="go back to it, or begin again under a new --run-label; such samples are never put together",
+                where="--resume",
+            )
+
+
+def _card(facts: DeviceFacts) -> str:
+    if facts.card is None:
+        return facts.kind
+    return f"{facts.card.name} {(facts.card.uuid_hash or '')[:19]}".strip()

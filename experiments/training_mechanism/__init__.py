@@ -1,0 +1,1 @@
+"""The training-mechanism pages: precision, accumulation, checkpointing, offload. One folder each."""

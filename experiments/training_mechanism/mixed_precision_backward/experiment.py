@@ -1,0 +1,147 @@
+"""The mixed-precision page: fp32, TF32, bf16, fp16 with and without loss scaling, on one fixed batch.
+
+Numerics come first: gradients and the first update are held against fp32 and against a float64 twin, and an injected
+overflow has to drive the scaler through its exact states. Only then does a time mean anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from experiments.evidence.candidate import Floor, Numerics, ScalerTrace
+from experiments.harness.experiment import (
+    Answer,
+    CandidateSpec,
+    DeviceFacts,
+    Experiment,
+    Forecast,
+    ForecastRequest,
+    Options,
+)
+from experiments.harness.flops import step_flops
+from experiments.harness.workload import Workload
+from experiments.training_mechanism.mixed_precision_backward.conclusions import conclude
+from experiments.training_mechanism.mixed_precision_backward.presentation import picture, table
+
+PROBE = "injected_inf"
+QWEN = "Qwen/Qwen2.5-0.5B"
+
+WORKLOADS = {
+    "smoke": Workload(name="smoke", model="tiny-qwen2", batch=4, sequence=128, steps=4, warmup=1, rounds=2),
+    "default": Workload(name="default", model=QWEN, batch=1, sequence=1024, steps=10, warmup=3, rounds=3),
+    "fit-8gib": Workload(name="fit-8gib", model=QWEN, batch=1, sequence=512, steps=10, warmup=3, rounds=3),
+    "large": Workload(
+        name="large",
+        model=QWEN,
+        batch=8,
+        sequence=1024,
+        steps=10,
+        warmup=3,
+        rounds=3,
+        optimizer="adamw",
+        learning_rate=1e-4,
+        oracle=False,
+    ),
+}
+
+
+def candidates(workload: Workload, device: DeviceFacts, options: Options) -> tuple[CandidateSpec, ...]:
+    """Every precision of the page; what this device cannot do natively is there too, with the reason."""
+    no_tf32 = None if device.tf32 else "TF32 needs an NVIDIA card of compute capability 8.0 or higher"
+    no_bf16 = None if device.bf16_native else "bf16 is not reported as native by both the hardware and PyTorch"
+    every = (
+        CandidateSpec(name="fp32", role="baseline", settings={"autocast": None, "scaler": False, "matmul": "highest"}),
+        CandidateSpec(
+            name="tf32",
+            role="candidate",
+            settings={"autocast": None, "scaler": False, "matmul": "high"},
+            dtype="tf32",
+            unavailable=no_tf32,
+        ),
+        CandidateSpec(
+            name="bf16",
+            role="candidate",
+            settings={"autocast": "bfloat16", "scaler": False, "matmul": "highest"},
+            dtype="bfloat16",
+            unavailable=no_bf16,
+        ),
+        CandidateSpec(
+            name="fp16 + scaler",
+            role="candidate",
+            settings={"autocast": "float16", "scaler": True, "matmul": "highest"},
+            dtype="float16",
+            probes=(PROBE,),
+        ),
+        CandidateSpec(
+            name="fp16, unscaled",
+            role="control",
+            settings={"autocast": "float16", "scaler": False, "matmul": "highest"},
+            dtype="float16",
+        ),
+    )
+    wanted = {"auto": None, "fp32": "float32"}.get(workload.precision, workload.precision)
+    names = {"tf32": "tf32", "bf16": "bfloat16", "fp16": "float16"}
+    if wanted is None:
+        return every
+    return tuple(spec for spec in every if spec.role == "baseline" or spec.dtype == names.get(wanted, wanted))
+
+
+def numerics(spec: CandidateSpec, gate: Answer | None, probes: Mapping[str, Answer]) -> Numerics | None:
+    """The number formats seen, the share of gradients that underflowed, and the scaler's history."""
+    if gate is None:
+        return None
+    probe, lost = probes.get(PROBE), gate["underflow"]
+    entries = lost["entries"]
+    return Numerics(
+        dtypes=gate["dtypes"],
+        underflow_share=lost["below_normal"] / entries if entries else None,
+        underflow_entries=lost["below_normal"] if entries else None,
+        gradient_entries=entries or None,
+        scale_sequence=tuple(probe["scales"]) if probe else (),
+        skipped_steps=tuple(probe["skipped_steps"]) if probe else (),
+        scaler=_trace(probe) if probe else None,
+    )
+
+
+def _trace(probe: Answer) -> ScalerTrace:
+    return ScalerTrace(
+        injected_step=probe["injected_step"],
+        scale_before=probe["scale_before"],
+        scale_after=probe["scale_after"],
+        skips_counted=probe["skips_counted"],
+        parameters_identical=probe["parameters_identical"],
+        optimizer_state_identical=probe["optimizer_state_identical"],
+        schedule_advanced=probe["schedule_advanced"],
+        passed=probe["passed"],
+    )
+
+
+def forecast(request: ForecastRequest) -> Forecast:
+    """The floor of the step: its matrix products at the rate this card reached in the same run."""
+    if request.calibration is None:
+        return Forecast()
+    rate = request.calibration.matmul_tflops.get(request.spec.dtype)
+    if rate is None:
+        return Forecast()
+    flops = step_flops(request.shape, request.workload.batch, request.workload.sequence)
+    floor = Floor(
+        quantity="step_ms", limited_by=f"{request.spec.dtype} matmul rate", unit="ms", floor=flops / (rate * 1e12) * 1e3
+    )
+    return Forecast(floors=(floor,))
+
+
+EXPERIMENT = Experiment(
+    name="mixed_precision_backward",
+    page="Part 02 · mixed-precision backward",
+    title="Mixed-precision backward: formats, underflow, loss scaling",
+    title_zh="混合精度反向：数值格式、下溢与损失缩放",
+    profiles=("TRAIN-CPU", "TRAIN-CUDA-MECHANISM", "TRAIN-CUDA130-MECHANISM"),
+    workloads=WORKLOADS,
+    worker="experiments.training_mechanism.mixed_precision_backward.worker",
+    candidates=candidates,
+    numerics=numerics,
+    conclude=conclude,
+    table=table,
+    picture=picture,
+    forecast=forecast,
+)

@@ -1,0 +1,109 @@
+"""The terminal table and the picture of a mixed-precision run, both drawn from the record alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from experiments.evidence.candidate import Candidate
+from experiments.evidence.record import Record
+from experiments.harness.experiment import Table
+from experiments.training_mechanism.mixed_precision_backward.conclusions import collapsed, gates_hold
+
+NOTHING = "—"
+
+
+def table(record: Record) -> Table:
+    """One row per candidate that took part: loss, error, finiteness, scale, and what to make of it."""
+    rows = [_row(candidate, record) for candidate in record.candidates if candidate.role != "baseline_again"]
+    skipped = [c for c in record.candidates if c.status == "skipped" and c.failure]
+    timed = any(c.memory for c in record.candidates)
+    columns = (
+        "candidate",
+        "loss",
+        "grad error",
+        "finite",
+        "scale",
+        *(("step ms", "peak GiB") if timed else ()),
+        "verdict",
+    )
+    shown = tuple(row for row, c in zip(rows, _shown(record), strict=True) if c.status != "skipped")
+    notes = tuple(f"{c.name} did not run: {c.failure.message}" for c in skipped if c.failure)
+    return Table(columns=columns, rows=shown, notes=notes if record.identity.run_mode != "dry_run" else ())
+
+
+def _shown(record: Record) -> list[Candidate]:
+    return [candidate for candidate in record.candidates if candidate.role != "baseline_again"]
+
+
+def _row(candidate: Candidate, record: Record) -> tuple[str, ...]:
+    name = f"{candidate.name} (baseline)" if candidate.is_baseline else candidate.name
+    if candidate.failure is not None:
+        blank = (NOTHING,) * (4 + (2 if any(c.memory for c in record.candidates) else 0))
+        return (name, *blank, f"{candidate.status} in {candidate.failure.phase}: {candidate.failure.kind}")
+    loss = next((sample.loss for sample in candidate.samples if sample.loss is not None), None)
+    error = candidate.checks.gradient.error if candidate.checks.gradient else None
+    cells = [
+        name,
+        NOTHING if loss is None else f"{loss:.4f}",
+        NOTHING if error is None else f"{error:.1e}",
+        {True: "yes", False: "no", None: NOTHING}[candidate.checks.finite],
+        _scale(candidate),
+    ]
+    if any(c.memory for c in record.candidates):
+        step = candidate.summary.step_ms if candidate.summary else None
+        peak = candidate.memory.peak_allocated_bytes if candidate.memory else None
+        cells.append(NOTHING if step is None else f"{step.median:.1f} ({step.low:.1f} – {step.high:.1f})")
+        cells.append(NOTHING if peak is None else f"{peak / 2**30:.2f}")
+    return (*cells, _verdict(candidate))
+
+
+def _scale(candidate: Candidate) -> str:
+    trace = candidate.numerics.scaler if candidate.numerics else None
+    return NOTHING if trace is None else f"{trace.scale_before:.0f} → {trace.scale_after:.0f}"
+
+
+def _verdict(candidate: Candidate) -> str:
+    if candidate.is_baseline:
+        oracle = candidate.checks.oracle
+        return NOTHING if oracle is None or oracle.error is None else f"{oracle.error:.1e} from float64"
+    fallen = collapsed(candidate)
+    if fallen is not None:
+        return f"scale collapsed {fallen[0]:.0f} → {fallen[1]:.0f}"
+    trace = candidate.numerics.scaler if candidate.numerics else None
+    if trace is not None:
+        return "one step skipped, state untouched" if trace.passed else "scaler state machine broken"
+    share = candidate.numerics.underflow_share if candidate.numerics else None
+    words = []
+    if candidate.role == "control" and share is not None:
+        words.append(f"{share:.1%} of gradients underflow")
+    if not gates_hold(candidate):
+        words.append("gate failed")
+    return ", ".join(words) or "gradients ok"
+
+
+def picture(record: Record, folder: Path) -> Path:
+    """Draw gradients.svg: error of each format beside what its rounding allows, and the scaler's walk."""
+    from experiments.harness.figure import figure, save
+
+    drawn, (left, right) = figure(2)
+    shown = [c for c in record.candidates if c.checks.gradient and c.checks.gradient.error is not None]
+    names = [c.name for c in shown]
+    errors = [max(c.checks.gradient.error or 0.0, 1e-9) if c.checks.gradient else 1e-9 for c in shown]
+    bounds = [(c.checks.gradient.tolerance if c.checks.gradient else None) or 1e-9 for c in shown]
+    left.barh(names, errors, color="#4c78a8", label="measured")
+    left.plot(bounds, names, "|", color="#222222", markersize=18, label="allowed by rounding")
+    left.set_xscale("log")
+    left.invert_yaxis()
+    left.set_xlabel("relative L2 error of the gradient against fp32")
+    left.legend(loc="lower right", frameon=False)
+    walks = [(c.name, c.numerics) for c in record.candidates if c.numerics and c.numerics.scale_sequence]
+    for name, numerics in walks:
+        right.step(range(len(numerics.scale_sequence)), numerics.scale_sequence, where="post", label=name)
+        for step in numerics.skipped_steps:
+            right.plot(step, numerics.scale_sequence[step], "x", color="#e45756", markersize=9)
+            right.annotate("skipped", (step, numerics.scale_sequence[step]), textcoords="offset points", xytext=(4, 6))
+    right.set_yscale("log", base=2)
+    right.set_xlabel("optimizer step of the probe")
+    right.set_ylabel("loss scale")
+    drawn.suptitle(f"{record.workload.name} · {record.model.id} · {record.evidence_level}")
+    return save(drawn, folder / "gradients.svg")
