@@ -6,7 +6,7 @@ A row without a record of that very profile reads "not measured": another profil
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from experiments.cli import discovery
@@ -15,6 +15,7 @@ from experiments.evidence import index, labels
 from experiments.evidence.index import Row
 from tools.environments import registry
 from tools.environments.errors import EXIT_BLOCKED, EXIT_OK, render
+from tools.environments.model import Profile
 
 
 def add_parser(subparsers: Any) -> None:
@@ -30,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
     known = registry.load()
     if args.profile:
         known.get(args.profile)  # refuses an unknown one, with the nearest names
-    rows = index.rows(wanted(list(known.profiles)), entries)
+    rows = index.rows(wanted(known.profiles.values()), entries)
     rows = tuple(row for row in rows if args.profile in (None, row.profile))
     code = EXIT_BLOCKED if refused else EXIT_OK
     if args.json:
@@ -47,14 +48,14 @@ def run(args: argparse.Namespace) -> int:
     return code
 
 
-def wanted(profiles: Sequence[str]) -> dict[str, list[tuple[str, str]]]:
-    """The (experiment, workload) pairs each profile is to have a row for, from what the experiments register."""
-    pairs: dict[str, list[tuple[str, str]]] = {profile: [] for profile in profiles}
-    for experiment in discovery.load_all():
-        for profile in experiment.profiles:
-            if profile in pairs:
-                pairs[profile] += [(experiment.name, workload) for workload in experiment.workloads]
-    return pairs
+def wanted(profiles: Iterable[Profile]) -> dict[str, list[tuple[str, str]]]:
+    """The (experiment, workload) pairs each profile is to have a row for: the registry names the experiments."""
+    known = discovery.packages()
+    workloads = {name: tuple(discovery.load(name).workloads) for name in known}
+    return {
+        profile.id: [(name, workload) for name in profile.experiments if name in known for workload in workloads[name]]
+        for profile in profiles
+    }
 
 
 def as_json(row: Row) -> dict[str, Any]:

@@ -34,8 +34,8 @@ def check(label: str) -> str:
     raise LabError(
         "a run label of 1 to 64 letters, digits, dots, dashes and underscores, no path and no '..'",
         ascii(label)[:80],
-        "choose another, such as --run-label 2026-12-01-first",
-        "--run-label",
+        "choose another, such as 2026-12-01-first",
+        "run label",
         EXIT_USAGE,
     )
 

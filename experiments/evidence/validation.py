@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
@@ -10,6 +13,18 @@ from experiments.evidence.vocabulary import SCHEMA_VERSION
 from tools.environments import strict_json
 from tools.environments.errors import LabError
 
+FORMAT_EXTRAS = (
+    "fqdn",
+    "idna",
+    "isoduration",
+    "jsonpointer",
+    "rfc3339_validator",
+    "rfc3986_validator",
+    "rfc3987",
+    "rfc3987_syntax",
+    "uri_template",
+    "webcolors",
+)
 SCHEMA_PATH = Path(__file__).with_name("record.schema.json")
 
 
@@ -58,8 +73,9 @@ def validate(document: object, where: str) -> None:
 @cache
 def _validator() -> tuple[Any, Any]:
     try:
-        from jsonschema import Draft202012Validator
-        from jsonschema.exceptions import best_match
+        with _no_format_extras():
+            from jsonschema import Draft202012Validator
+            from jsonschema.exceptions import best_match
     except ImportError:
         raise LabError(
             "the package jsonschema, to validate records",
@@ -67,6 +83,24 @@ def _validator() -> tuple[Any, Any]:
             "run this in a profile's environment: python tools/install_environment_profile.py --profile TRAIN-CPU",
         ) from None
     return best_match, Draft202012Validator(cast(dict[str, Any], strict_json.read(SCHEMA_PATH, SCHEMA_PATH.name)))
+
+
+@contextmanager
+def _no_format_extras() -> Iterator[None]:
+    """Import jsonschema without the packages that check formats, which the schema does not use.
+
+    Where Jupyter is installed they are there, and building one of their grammars takes a second of every command.
+    """
+    if "jsonschema" in sys.modules:
+        yield
+        return
+    hidden = [name for name in FORMAT_EXTRAS if name not in sys.modules]
+    sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]  # None: "import" fails, as if not installed
+    try:
+        yield
+    finally:
+        for name in hidden:
+            del sys.modules[name]
 
 
 def _place(path: Any) -> str:
