@@ -132,7 +132,7 @@ def result_task(action: str, about: str) -> Task[Any]:
         call(sys.executable, "-m", "experiments", "results", action, label, *which)
 
     body = every if action == "list" else one
-    body.__doc__ = about
+    body.__name__, body.__doc__ = action, about
     return task(body)
 
 

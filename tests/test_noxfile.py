@@ -1,0 +1,141 @@
+"""The sessions as nox itself sees them, and a profile's session run through nox against stand-ins at its doors."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tools.environments import registry
+from tools.environments.layout import ROOT
+
+RECORDER = """
+import json, pathlib, sys
+with open("calls", "a") as calls:
+    print(json.dumps(sys.argv), file=calls)
+"""
+STAND_INS = {
+    "tools/install_environment_profile.py": """
+if "--json" in sys.argv:
+    print(json.dumps({"python": sys.executable}))
+sys.exit(5 if "--recreate" in sys.argv else 0)
+""",
+    "tools/environment_preflight.py": "",
+    "experiments/__main__.py": """
+if sys.argv[1] == "run":
+    folder = pathlib.Path("runs", sys.argv[2], "L")
+    folder.mkdir(parents=True)
+    (folder / "record.json").touch()
+""",
+}
+NOX = [sys.executable, "-m", "nox", "--non-interactive"]
+
+
+def nox(*arguments: str, cwd: Path = ROOT, **environ: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*NOX, *arguments], cwd=cwd, env={**os.environ, **environ}, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """The parts of a checkout that nox reads, with the scripts behind a profile's session replaced by recorders."""
+    for name in ("noxfile.py", "requirements", "tools"):
+        source, target = ROOT / name, tmp_path / name
+        if source.is_dir():
+            shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, target)
+    for name, body in STAND_INS.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(RECORDER + body)
+    return tmp_path
+
+
+def calls(clone: Path) -> list[list[str]]:
+    lines = (clone / "calls").read_text().splitlines()
+    return [[Path(first).name, *rest] for first, *rest in map(json.loads, lines)]
+
+
+def test_every_profile_is_a_session_with_its_title_and_tags() -> None:
+    listed = nox("-l").stdout
+    for profile in registry.load(ROOT).profiles.values():
+        (line,) = [line for line in listed.splitlines() if f" {profile.id} " in line]
+        assert line.startswith("- ")
+        assert f"[{','.join(profile.tags)}]" in line
+        assert line.endswith(f"-> {profile.title_zh} · {profile.title}")
+    assert [line.split()[1] for line in listed.splitlines() if line.startswith("* ")] == ["lint", "tests"]
+    assert {"bench", "docs"} <= {line.split()[1] for line in listed.splitlines() if line.startswith("- ")}
+
+
+@pytest.mark.parametrize("tag", ["cpu", "cuda", "serving", "multi-gpu"])
+def test_tags_select_groups(tag: str) -> None:
+    chosen = json.loads(nox("-t", tag, "-l", "--json").stdout)
+    wanted = {profile.id for profile in registry.load(ROOT).profiles.values() if tag in profile.tags}
+    assert wanted
+    assert {session["name"] for session in chosen} == wanted
+
+
+def test_a_profile_s_session_installs_checks_runs_and_verifies(clone: Path) -> None:
+    done = nox("-s", "TRAIN-CPU", "--", "--workload", "default", "--backend", "venv", cwd=clone)
+    assert done.returncode == 0, done.stderr
+    first, asked, preflight, *runs, verified = calls(clone)
+    assert first == ["install_environment_profile.py", "--profile", "TRAIN-CPU", "--backend", "venv"]
+    assert asked == [*first, "--json"]
+    assert preflight == ["environment_preflight.py", "--profile", "TRAIN-CPU"]
+    names = registry.load(ROOT).get("TRAIN-CPU").experiments
+    assert [run[2] for run in runs] == list(names)
+    assert all(run[3:5] == ["--workload", "default"] for run in runs)
+    assert verified[1:3] == ["results", "verify"]
+    assert len(verified) == 3 + len(names)
+
+
+def test_a_blocked_install_ends_the_session_before_anything_else(clone: Path) -> None:
+    done = nox("-s", "TRAIN-CPU", "--", "--recreate", cwd=clone)
+    assert done.returncode == 1
+    assert len(calls(clone)) == 1
+
+
+def test_a_dry_run_only_plans(clone: Path) -> None:
+    assert nox("-s", "TRAIN-CUDA-MECHANISM", "--", "--dry-run", cwd=clone).returncode == 0
+    assert calls(clone) == [["install_environment_profile.py", "--profile", "TRAIN-CUDA-MECHANISM", "--dry-run"]]
+
+
+def test_a_profile_without_an_experiment_says_so(clone: Path) -> None:
+    bare = next(profile.id for profile in registry.load(ROOT).profiles.values() if not profile.experiments)
+    done = nox("-s", bare, cwd=clone)
+    assert done.returncode == 0
+    assert f"{bare}: environment only, it has no experiment yet" in done.stderr
+    assert len(calls(clone)) == 3
+
+
+def test_an_unknown_option_is_told_plainly(clone: Path) -> None:
+    done = nox("-s", "TRAIN-CPU", "--", "--workloads", "default", cwd=clone)
+    assert done.returncode == 1
+    assert "unrecognized arguments: --workloads default" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (clone / "calls").exists()
+
+
+def test_a_broken_registry_is_told_plainly(clone: Path) -> None:
+    (clone / "requirements" / "environment-profiles.json").write_text("{")
+    done = nox("-l", cwd=clone)
+    assert done.returncode == 1
+    assert "requirements/environment-profiles.json" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_without_a_cpu_torch_the_checks_stop_before_any_download(clone: Path, tmp_path: Path) -> None:
+    empty = tmp_path / "wheels"
+    empty.mkdir()
+    settings = {"TMLAB_FIND_LINKS": str(empty), "TMLAB_TORCH_INDEX": "http://127.0.0.1:9/whl/cpu"}
+    done = nox("-s", "tests", cwd=clone, **settings)
+    assert done.returncode == 1
+    assert "--find-links" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not list((clone / ".nox" / "tests").rglob("coverage"))

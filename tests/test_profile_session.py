@@ -1,0 +1,117 @@
+"""What a profile's session runs: options handed on as they stand, and only what exists is verified."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+from tools.environments import ci_matrix, profile_session, registry
+from tools.environments.errors import EXIT_USAGE, LabError
+from tools.environments.layout import ROOT
+from tools.environments.model import Profile
+
+
+@pytest.fixture
+def profile() -> Profile:
+    return dataclasses.replace(registry.load(ROOT).get("TRAIN-CPU"), experiments=("first", "second"))
+
+
+def test_without_options_the_smoke_workload_of_every_experiment_runs(profile: Profile) -> None:
+    options = profile_session.parse([])
+    assert profile_session.install(profile, options) == [profile_session.INSTALLER, "--profile", "TRAIN-CPU"]
+    assert profile_session.after_install(profile, options) == [
+        [profile_session.PREFLIGHT, "--profile", "TRAIN-CPU"],
+        ["-m", "experiments", "run", "first", "--workload", "smoke", "--profile", "TRAIN-CPU"],
+        ["-m", "experiments", "run", "second", "--workload", "smoke", "--profile", "TRAIN-CPU"],
+    ]
+
+
+def test_each_option_goes_to_the_command_that_takes_it(profile: Profile) -> None:
+    for_the_installer = (
+        "--env-name e --backend venv --python 3.12 --index-url u --torch-index t --find-links a --find-links b "
+        "--offline --recreate --dry-run"
+    )
+    for_the_run = (
+        "--run-mode dry_run --run-label L --resume R --model-source local --head both --precision auto "
+        "--memory-cap-gib 8 --accept python.path --accept host.memory"
+    )
+    own = "--workload default --experiment second"
+    options = profile_session.parse(shlex.split(f"{for_the_run} {own} {for_the_installer}"))
+    assert options.dry_run
+    assert profile_session.install(profile, options)[3:] == shlex.split(for_the_installer)
+    preflight, run = profile_session.after_install(profile, options)
+    assert preflight[3:] == ["--accept", "python.path", "--accept", "host.memory"]
+    assert run[3:] == shlex.split(f"second --workload default --profile TRAIN-CPU {for_the_run}")
+
+
+@pytest.mark.parametrize("given", [["--no-such"], ["positional"], ["--workload"], ["--back", "venv"]])
+def test_what_nothing_takes_is_wrong_usage(given: list[str]) -> None:
+    with pytest.raises(LabError) as refused:
+        profile_session.parse(given)
+    assert refused.value.code == EXIT_USAGE
+    assert "--workload" in refused.value.next
+
+
+def test_another_profile_s_experiment_is_wrong_usage(profile: Profile) -> None:
+    with pytest.raises(LabError, match="first, second"):
+        profile_session.after_install(profile, profile_session.parse(["--experiment", "third"]))
+    bare = dataclasses.replace(profile, experiments=())
+    assert len(profile_session.after_install(bare, profile_session.parse([]))) == 1
+    with pytest.raises(LabError, match="none yet"):
+        profile_session.after_install(bare, profile_session.parse(["--experiment", "third"]))
+
+
+def installer(root: Path, body: str) -> None:
+    """A stand-in for the installer's command line at its door: it says what it was asked and answers `body`."""
+    script = root / profile_session.INSTALLER
+    script.parent.mkdir(parents=True)
+    script.write_text(f"import sys\nprint(sys.argv[1:], file=sys.stderr)\n{body}\n")
+
+
+def test_the_environment_s_python_is_asked_from_the_installer(
+    profile: Profile, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    installer(tmp_path, """print('{"environment": "e", "python": "/e/bin/python", "status": "current"}')""")
+    options = profile_session.parse(["--env-name", "e", "--recreate"])
+    assert profile_session.environment_python(profile, options, root=tmp_path) == "/e/bin/python"
+    assert capfd.readouterr().err == "['--profile', 'TRAIN-CPU', '--env-name', 'e', '--json']\n"
+
+
+@pytest.mark.parametrize("body", ["sys.exit(1)", "print('{}')", "print('[]')", "print('text')"])
+def test_an_installer_that_names_none_is_an_error(profile: Profile, tmp_path: Path, body: str) -> None:
+    installer(tmp_path, body)
+    with pytest.raises(LabError, match="the installed environment of TRAIN-CPU"):
+        profile_session.environment_python(profile, profile_session.parse([]), root=tmp_path, python=sys.executable)
+
+
+def test_only_records_written_since_are_verified(profile: Profile, tmp_path: Path) -> None:
+    assert profile_session.verification(profile, tmp_path, 0) is None
+    for experiment, label, written in (
+        ("first", "old", 10),
+        ("first", "new", 30),
+        ("second", "new", 30),
+        ("other", "x", 30),
+    ):
+        record = tmp_path / experiment / label / "record.json"
+        record.parent.mkdir(parents=True)
+        record.touch()
+        os.utime(record, (written, written))
+    (tmp_path / "second" / "unfinished").mkdir()
+    found = profile_session.verification(profile, tmp_path, 20)
+    assert found is not None
+    assert found[:4] == ["-m", "experiments", "results", "verify"]
+    assert found[4:] == [str(tmp_path / name / "new" / "record.json") for name in ("first", "second")]
+
+
+def test_the_matrix_has_each_profile_on_each_of_its_pythons() -> None:
+    profiles = registry.load(ROOT).profiles
+    rows = ci_matrix.rows(profiles.values())
+    assert {(row["profile"], row["python"]) for row in rows} == {(p.id, v) for p in profiles.values() for v in p.python}
+    for row in rows:
+        needs_card = profiles[str(row["profile"])].gpu is not None
+        assert row["arguments"] == ("--dry-run" if needs_card else "")
