@@ -174,7 +174,7 @@ def _places_of_python() -> tuple[str, ...]:
 
 
 def _within(limit_s: float, place: str, ask: Callable[[], T]) -> T:
-    """The answer, or LabError once the time is over: a name server that is silent, or a slow drip, knows no time-out."""
+    """The answer, or LabError once the time is over: a silent name server or a slow drip knows no time-out."""
     answer: list[T] = []
     trouble: list[Exception] = []
 

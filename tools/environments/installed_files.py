@@ -118,9 +118,10 @@ def remove(site: Path, broken: Iterable[Broken]) -> None:
             folders.add(os.path.dirname(os.path.normpath(path)))
         _prune(folders, site)
         info = item.distribution.info
-        for path in sorted(info.rglob("*"), key=lambda part: (part.name == "RECORD", -len(part.parts))):
-            with contextlib.suppress(OSError):
-                path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
+        with contextlib.suppress(OSError):
+            for name in os.listdir(info):
+                if name != "RECORD":
+                    _remove(info / name)
         shutil.rmtree(info, ignore_errors=True)
 
 
@@ -129,23 +130,22 @@ def top_level(site: Path) -> tuple[str, ...]:
     return tuple(sorted(os.listdir(site)))
 
 
-def remove_strays(site: Path, known: Iterable[str]) -> tuple[str, ...]:
-    """Remove what no RECORD claims and `known` (the fresh environment) did not hold: halves of a killed install.
+def strays(site: Path, known: Iterable[str]) -> tuple[str, ...]:
+    """Names in site-packages that no RECORD claims and the fresh environment (`known`) did not hold.
 
-    Only for an environment that the installer made and has not finished. Returns the names removed.
+    In an environment that the installer made and has not finished these are halves of a killed install.
     """
     claimed = {"__pycache__", *known}
     for dist in distributions(site):
         claimed.add(dist.info.name)
         claimed.update(name.partition("/")[0] for name, _, _ in _record(dist) or ())
-    strays = [name for name in top_level(site) if name not in claimed]
-    for name in strays:
-        path = site / name
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink(missing_ok=True)
-    return tuple(strays)
+    return tuple(name for name in top_level(site) if name not in claimed)
+
+
+def remove_strays(site: Path, names: Iterable[str]) -> None:
+    """Remove these files and folders from site-packages."""
+    for name in names:
+        _remove(site / name)
 
 
 def torch_build(site: Path) -> tuple[str, str | None] | None:
@@ -206,6 +206,13 @@ def _is_info(path: str, dist: Distribution) -> bool:
 
 def _prefix(site: Path) -> Path:
     return site.parents[2]
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _prune(folders: Iterable[str], site: Path) -> None:

@@ -1,0 +1,283 @@
+"""From a request to a stamped environment: look, gate, choose torch, plan, then carry it out step by step.
+
+Reads as a list of what happens. Each step is journalled as it ends, so that a second call after kill -9 goes on at the
+first step that is not whole; the stamp is written last.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tools.environments import (
+    backends,
+    environment_lock,
+    host_facts,
+    host_gate,
+    install_state,
+    install_text,
+    planning,
+    planning_facts,
+    registry,
+    requirement_text,
+)
+from tools.environments.errors import LabError
+from tools.environments.install_index import IndexProbe
+from tools.environments.install_state import Found
+from tools.environments.install_steps import TITLES, Work, carry_out, mend
+from tools.environments.install_text import Narrator
+from tools.environments.journal import Journal, Progress
+from tools.environments.layout import ROOT
+from tools.environments.model import Check, Plan, Profile
+from tools.environments.planning import Facts, Request
+from tools.environments.torch_wheel import TorchChoice
+
+
+class GateBlockedError(LabError):
+    """The machine cannot carry the profile; the checks were already shown."""
+
+    checks: tuple[Check, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What an install came to: "installed", "current" or "adopted", and where its interpreter is."""
+
+    status: str
+    profile: str
+    environment: str
+    prefix: str
+    python: str  # the interpreter
+    version: str  # of it
+    backend: str
+    torch: str | None
+    seconds: float
+    children_s: float = 0.0
+    steps: Mapping[str, float] = field(default_factory=dict)  # seconds of each step that ran in this call
+
+    def as_data(self) -> dict[str, Any]:
+        """The object that --json prints."""
+        return dataclasses.asdict(self)
+
+
+def plan_on_paper(request: Request, environ: Mapping[str, str], root: Path = ROOT) -> tuple[Profile, Plan]:
+    """What an install would do, asking neither a card nor the network."""
+    profile = registry.load(root).get(request.profile)
+    facts = planning_facts.gather(profile, request, environ, root, paper=True)
+    return profile, planning.plan(profile, request, facts)
+
+
+def install(request: Request, environ: Mapping[str, str], say: Narrator, root: Path = ROOT) -> Outcome:
+    """Make the environment, or finish it, or find it current. LabError for anything a user can mend."""
+    return Installation(request, environ, say, root).run()
+
+
+class Installation:
+    """One call of the installer."""
+
+    def __init__(self, request: Request, environ: Mapping[str, str], say: Narrator, root: Path) -> None:
+        self.started = time.monotonic()
+        self.request, self.environ, self.say, self.root = request, environ, say, root
+        self.profile = registry.load(root).get(request.profile)
+        self.digest = requirement_text.digest(self.profile, root)
+        self.name = planning.environment_name(request.env_name or self.profile.environment)
+        self.state = root / planning.state_folder(self.name)
+        self.journal = Journal(self.state / "journal.jsonl")
+        self.at = ""  # the step under way, to be named when this is interrupted
+
+    def run(self) -> Outcome:
+        """Recognise a finished environment at once; anything else happens under the lock."""
+        if not self.request.recreate:
+            prefix = self._known_prefix()
+            found = install_state.look(prefix, self.journal.read(), self.profile, self.digest, None)
+            if prefix and found.state == "current":
+                return self._current(found, prefix)
+        purpose = f"install of {self.profile.id}"
+        with contextlib.ExitStack() as held:
+            lock = held.enter_context(environment_lock.hold(self.state / "lock", purpose, self.say.line))
+            facts = planning_facts.gather(self.profile, self.request, self.environ, self.root, paper=False)
+            backend = self._backend(facts)
+            if backend != "conda":
+                return self._run(facts, self.root / ".envs" / self.name, (lock,))
+            prefix = planning_facts.conda_prefix(facts.conda or "conda", self.name, self.environ)
+            beside = prefix.parent / f".{self.name}.install-lock"  # conda's environments are shared between checkouts
+            second = held.enter_context(environment_lock.hold(beside, purpose, self.say.line))
+            return self._run(facts, prefix, (lock, second))
+
+    def _run(self, facts: Facts, prefix: Path, locks: tuple[int, ...]) -> Outcome:
+        install_state.clear(self.state)
+        found, progress = self._look_again(facts, prefix)
+        if found.state == "current":
+            return self._current(found, prefix)
+        self.say.line(install_text.head(self.profile))
+        index = IndexProbe(self.request.settings)
+        python = self._gate(facts, prefix, resuming=found.state == "resume")
+        torch = self._torch(python, progress)
+        facts = planning_facts.with_torch(facts, torch)
+        plan = planning.plan(self.profile, self.request, facts)
+        if found.state != "resume":
+            self._begin(found, plan, facts, prefix)
+        if torch:
+            self.journal.fact("torch", dataclasses.asdict(torch))
+        work = self._work(plan, facts, prefix, locks)
+        done = self._resume(work, progress) if found.state == "resume" and progress else ()
+        for step in plan.steps[1:]:  # the gate was asked before there was a plan
+            if step.id in done:
+                self.say.step(TITLES.get(step.id, step.id), "kept", "")
+                continue
+            index.require()
+            self.at = step.id
+            carry_out(work, step)
+        self.journal.finish()
+        self._closing(work)
+        return self._outcome("installed", prefix, plan.backend, plan.python, plan.torch, work)
+
+    def _known_prefix(self) -> Path | None:
+        """Where a finished environment of this name would be, without asking conda."""
+        here = self.root / ".envs" / self.name
+        progress = self.journal.read()
+        by_conda = progress is not None and progress.identity.get("backend") == "conda"
+        auto = self.request.backend == "auto" and not os.path.lexists(here)
+        if progress and by_conda and (auto or self.request.backend == "conda"):
+            return Path(str(progress.facts.get("prefix") or here))
+        return None if self.request.backend == "conda" else here
+
+    def _backend(self, facts: Facts) -> str:
+        backend = backends.choose(self.request.backend, conda=facts.conda, uv=facts.uv)
+        if lacking := backends.missing(backend, conda=facts.conda, uv=facts.uv):
+            raise lacking
+        if backend != "conda" and facts.interpreter is None:
+            raise planning_facts.no_interpreter(self.profile)
+        return backend
+
+    def _identity(self, facts: Facts) -> dict[str, str]:
+        """What must be equal for an interrupted install to be resumed; index settings may well be other ones."""
+        backend = backends.choose(self.request.backend, conda=facts.conda, uv=facts.uv)
+        python = planning.python_version(self.profile, self.request, facts, backend)
+        base = facts.interpreter.executable if facts.interpreter else ""
+        return {
+            "profile": self.profile.id,
+            "requirement text": self.digest,
+            "backend": backend,
+            "Python": f"{python} {base}".strip(),
+        }
+
+    def _look_again(self, facts: Facts, prefix: Path) -> tuple[Found, Progress | None]:
+        """Under the lock nothing changes any more: this answer counts."""
+        if self.request.recreate:
+            self._discard(facts, prefix, "as --recreate asks")
+            return Found("absent"), None
+        progress = self.journal.read()
+        return install_state.look(prefix, progress, self.profile, self.digest, self._identity(facts)), progress
+
+    def _discard(self, facts: Facts, prefix: Path, why: str) -> None:
+        if not os.path.lexists(prefix):
+            return
+        if not install_state.is_environment(prefix) and self.journal.read() is None:
+            raise install_state.refused(self.profile, prefix, ["a folder that is no environment"])
+        self.say.step("remove", "done", f"{prefix.name}, {why}")
+        install_state.discard(prefix, self.state)
+
+    def _gate(self, facts: Facts, prefix: Path, *, resuming: bool) -> str:
+        """Ask the machine; returns the Python version. GateBlockedError where it cannot carry the profile."""
+        backend = backends.choose(self.request.backend, conda=facts.conda, uv=facts.uv)
+        python = planning.python_version(self.profile, self.request, facts, backend)
+        image = self.request.target == "image"
+        seen = host_facts.gather(disk_at=prefix.parent, gpu=self.profile.gpu is not None and not image)
+        seen = dataclasses.replace(seen, python=python)
+        there = install_state.size_gib(prefix) if resuming else 0.0  # what an interrupted call installed takes no more
+        needed = max(0.0, round(self.profile.host.disk_gib - there, 2))
+        checks = host_gate.gate(self.profile, seen, disk_needed_gib=needed)
+        worst = [check for check in checks if check.status == "blocked"]
+        if not worst:
+            self.say.step(TITLES["gate"], "ok", install_text.machine(seen, python))
+        else:
+            self.say.step(TITLES["gate"], "blocked", "")
+        for check in checks:
+            if check.status in ("blocked", "warning"):
+                for line in install_text.finding(check):
+                    self.say.line(line)
+        if worst:
+            first = worst[0]
+            error = GateBlockedError(first.wanted, first.found, first.repair, first.id)
+            error.checks = checks
+            raise error
+        return python
+
+    def _torch(self, python: str, progress: Progress | None) -> TorchChoice | None:
+        """The torch that is there already, else one that can be had."""
+        kept = progress.facts.get("torch") if progress and "torch" in progress.done else None
+        if self.profile.torch and isinstance(kept, dict):
+            return TorchChoice(**kept)
+        return planning_facts.choose_torch(self.profile, self.request, python, self.root)
+
+    def _begin(self, found: Found, plan: Plan, facts: Facts, prefix: Path) -> None:
+        if found.state == "restart":
+            self.say.line(f"  starting over: {found.reason}")
+            self._discard(facts, prefix, "which was half made")
+        self.journal.begin(self._identity(facts))
+        self.journal.fact("prefix", str(prefix))
+
+    def _resume(self, work: Work, progress: Progress) -> tuple[str, ...]:
+        """What is whole already, said once; what a kill left half there is taken out."""
+        done = mend(work, progress)
+        ahead = next((step.id for step in work.plan.steps[1:] if step.id not in done), "stamp")
+        self.say.line(f"  resuming at {TITLES.get(ahead, ahead)}: an earlier call was interrupted")
+        return done
+
+    def _work(self, plan: Plan, facts: Facts, prefix: Path, locks: tuple[int, ...]) -> Work:
+        return Work(
+            root=self.root,
+            profile=self.profile,
+            digest=self.digest,
+            request=self.request,
+            plan=plan,
+            commands=planning.commands_of(self.profile, self.request, facts),
+            journal=self.journal,
+            state=self.state,
+            prefix=prefix,
+            environ=self.environ,
+            say=self.say,
+            lock=locks,
+            base=facts.interpreter.executable if facts.interpreter else "",
+        )
+
+    def _closing(self, work: Work) -> None:
+        lines = requirement_text.flatten(self.profile, self.root)
+        jupyter = any(line.requirement.name == "ipykernel" for line in lines)
+        for line in install_text.closing(self.profile, work.commands, jupyter=jupyter):
+            self.say.line(line)
+
+    def _current(self, found: Found, prefix: Path) -> Outcome:
+        assert found.stamp is not None
+        version = found.stamp.interpreter.get("version", "")
+        wanted = self.request.python
+        if wanted and os.sep not in wanted and not f"{version}.".startswith(f"{wanted}."):
+            raise install_state.refused(self.profile, prefix, [f"it has Python {version}, not {wanted}"])
+        seconds = time.monotonic() - self.started
+        shown = os.path.relpath(prefix, self.root) if prefix.is_relative_to(self.root) else str(prefix)
+        self.say.line(f"{self.profile.id} · environment current ({seconds:.1f} s) · {shown}")
+        return self._outcome("current", prefix, found.stamp.backend, version, found.stamp.torch, None)
+
+    def _outcome(
+        self, status: str, prefix: Path, backend: str, version: str, torch: str | None, work: Work | None
+    ) -> Outcome:
+        return Outcome(
+            status=status,
+            profile=self.profile.id,
+            environment=self.name,
+            prefix=str(prefix),
+            python=str(prefix / "bin" / "python"),
+            version=version,
+            backend=backend,
+            torch=torch,
+            seconds=round(time.monotonic() - self.started, 3),
+            children_s=round(work.children_s, 3) if work else 0.0,
+            steps={step: round(seconds, 3) for step, seconds in work.seconds.items()} if work else {},
+        )

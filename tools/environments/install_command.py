@@ -1,0 +1,132 @@
+"""The installer's command line: options, one place where errors become text or JSON, exit codes."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from tools.environments import backends, index_settings, install_adopt, install_text
+from tools.environments.environment_lock import unwritable
+from tools.environments.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, LabError, render
+from tools.environments.index_settings import without_credentials
+from tools.environments.install import GateBlockedError, Installation, plan_on_paper
+from tools.environments.install_text import Narrator
+from tools.environments.layout import ROOT
+from tools.environments.planning import Request
+
+SCRIPT = "python tools/install_environment_profile.py"
+
+
+def parser() -> argparse.ArgumentParser:
+    """Every option of the command line."""
+    options = argparse.ArgumentParser(
+        prog="install_environment_profile.py",
+        description="Make the environment of a profile, resume an interrupted install, or find it current.",
+        allow_abbrev=False,
+    )
+    add = options.add_argument
+    add("--profile", required=True, metavar="ID", help="a profile of the registry")
+    add("--env-name", metavar="NAME", help="name of the environment (default: the profile's own)")
+    add("--backend", choices=backends.CHOICES, default=os.environ.get("TMLAB_BACKEND") or "auto")
+    add("--python", metavar="X.Y|PATH", help="the Python to make it from")
+    add("--dry-run", action="store_true", help="print exactly what would run, and do nothing")
+    add("--json", action="store_true", help="stdout carries one JSON object and nothing else")
+    add("--target", choices=("host", "image"), default="host", help="image: leave out what needs the host's GPU")
+    add("--adopt", action="store_true", help="stamp an environment made by hand, once its preflight holds")
+    add("--recreate", action="store_true", help="remove the environment first, with everything in it")
+    add("--index-url", metavar="URL", help="package index or mirror (TMLAB_INDEX_URL)")
+    add("--torch-index", metavar="URL", help="mirror of PyTorch's index for this build (TMLAB_TORCH_INDEX)")
+    add("--find-links", metavar="DIR", action="append", default=[], help="folder of wheels (TMLAB_FIND_LINKS)")
+    add("--offline", action="store_true", help="use no network at all, only wheel folders (TMLAB_OFFLINE)")
+    return options
+
+
+def main(arguments: Sequence[str], root: Path = ROOT) -> int:
+    """Run the command line; returns its exit code: 0, 1 blocked, 2 wrong usage, 130 interrupted."""
+    given = parser().parse_args(arguments)
+    say = Narrator(sys.stderr if given.json else sys.stdout)
+    at: list[Installation] = []
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        answer = _run(given, say, root, at)
+    except KeyboardInterrupt:
+        return _interrupted(given, say, arguments, at)
+    except LabError as error:
+        return _failed(given, say, error)
+    except BrokenPipeError:  # the reader of our output went away, as `| head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_OK
+    except OSError as error:
+        if error.errno is None or not error.filename:
+            raise
+        return _failed(given, say, unwritable(Path(str(error.filename)), error))
+    if given.json:
+        print(json.dumps(answer, ensure_ascii=False))
+    return EXIT_OK
+
+
+def _run(given: argparse.Namespace, say: Narrator, root: Path, at: list[Installation]) -> dict[str, Any]:
+    options = index_settings.Options(given.index_url, given.torch_index, tuple(given.find_links), given.offline)
+    request = Request(
+        profile=given.profile,
+        env_name=given.env_name,
+        backend=given.backend,
+        python=given.python,
+        target=given.target,
+        recreate=given.recreate,
+        settings=index_settings.resolve(options, os.environ),
+    )
+    if given.adopt:
+        return install_adopt.adopt(request, os.environ, say, root).as_data()
+    if given.dry_run:
+        profile, plan = plan_on_paper(request, os.environ, root)
+        if not given.json:
+            for line in (install_text.head(profile), *install_text.paper(plan)):
+                say.line(line)
+        return install_text.as_data(plan)
+    installation = Installation(request, os.environ, say, root)
+    at.append(installation)
+    return installation.run().as_data()
+
+
+def _failed(given: argparse.Namespace, say: Narrator, error: LabError) -> int:
+    if isinstance(error, GateBlockedError):
+        say.line("nothing was downloaded")
+    else:
+        say.line(render(error))
+    if given.json:
+        checks = [vars_of(check) for check in error.checks] if isinstance(error, GateBlockedError) else []
+        told = {"wanted": error.wanted, "found": error.found, "next": error.next, "where": error.where}
+        status = "usage" if error.code == EXIT_USAGE else "blocked"
+        blank = {"environment": given.env_name, "prefix": None, "python": None}
+        print(json.dumps({"status": status, "profile": given.profile, **blank, "error": told, "checks": checks}))
+    return error.code
+
+
+def _interrupted(given: argparse.Namespace, say: Narrator, arguments: Sequence[str], at: list[Installation]) -> int:
+    step = at[0].at if at else ""
+    kept = shlex.join(argument for argument in arguments if argument != "--recreate")
+    again = without_credentials(f"{SCRIPT} {kept}")
+    say.line(f"interrupted in step {step}; what was finished is kept" if step else "interrupted: nothing was done")
+    say.line(f"resume   {again}")
+    if given.json:
+        blank = {"environment": given.env_name, "prefix": None, "python": None}
+        print(json.dumps({"status": "interrupted", "profile": given.profile, **blank, "step": step, "resume": again}))
+    return EXIT_INTERRUPTED
+
+
+def _interrupt(_signal: int, _frame: object) -> NoReturn:
+    """A polite request to end is answered as Ctrl-C is: the child is ended first, and the user is told."""
+    raise KeyboardInterrupt
+
+
+def vars_of(check: Any) -> dict[str, str]:
+    """A check as JSON holds it."""
+    return {name: getattr(check, name) for name in ("id", "status", "wanted", "found", "repair")}

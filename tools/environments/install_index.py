@@ -1,0 +1,41 @@
+"""Does the package index answer? Asked beside the gate, so that a silent one is told in seconds and costs no time else.
+
+pip and uv would spend their retries first: 77 and 12 seconds where nothing answers at all.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from tools.environments.errors import LabError
+from tools.environments.index_settings import NEXT_STEP, IndexSettings
+
+
+class IndexProbe:
+    """One question to the index in force, running in the background from the start."""
+
+    def __init__(self, settings: IndexSettings) -> None:
+        self._settings = settings
+        self._trouble: LabError | None = None
+        self._thread: threading.Thread | None = None
+        if not settings.offline:
+            self._thread = threading.Thread(target=self._ask, daemon=True)
+            self._thread.start()
+
+    def require(self) -> None:
+        """LabError where the index does not answer, with the options that get round it. Asks once."""
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        if self._trouble is not None:
+            trouble, also = self._trouble, ""
+            if self._settings.folders():
+                also = "; --offline uses the wheel folder alone, where it holds everything"
+            raise LabError(trouble.wanted, trouble.found, f"check the network; {NEXT_STEP}{also}", trouble.where)
+
+    def _ask(self) -> None:
+        from tools.environments import indexes  # here, so that its import runs beside the gate as well
+
+        trouble = indexes.answers(self._settings.index_url or indexes.DEFAULT_INDEX)
+        if trouble is not None and not indexes.cannot_judge(trouble):
+            self._trouble = trouble
