@@ -67,19 +67,17 @@ def test_another_profile_s_experiment_is_wrong_usage(profile: Profile) -> None:
 
 
 def installer(root: Path, body: str) -> None:
-    """A stand-in for the installer's command line at its door: it says what it was asked and answers `body`."""
+    """A stand-in for the installer's command line at its door: it keeps what it was asked and answers `body`."""
     script = root / profile_session.INSTALLER
     script.parent.mkdir(parents=True)
-    script.write_text(f"import sys\nprint(sys.argv[1:], file=sys.stderr)\n{body}\n")
+    script.write_text(f"import sys\nprint(sys.argv[1:], file=open('asked', 'w'))\n{body}\n")
 
 
-def test_the_environment_s_python_is_asked_from_the_installer(
-    profile: Profile, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_the_environment_s_python_is_asked_from_the_installer(profile: Profile, tmp_path: Path) -> None:
     installer(tmp_path, """print('{"environment": "e", "python": "/e/bin/python", "status": "current"}')""")
     options = profile_session.parse(["--env-name", "e", "--recreate"])
     assert profile_session.environment_python(profile, options, root=tmp_path) == "/e/bin/python"
-    assert capfd.readouterr().err == "['--profile', 'TRAIN-CPU', '--env-name', 'e', '--json']\n"
+    assert (tmp_path / "asked").read_text() == "['--profile', 'TRAIN-CPU', '--env-name', 'e', '--json']\n"
 
 
 @pytest.mark.parametrize("body", ["sys.exit(1)", "print('{}')", "print('[]')", "print('text')"])

@@ -98,10 +98,11 @@ def environment_python(profile: Profile, options: Options, *, python: str = sys.
     """
     kept = [option for option in options.installer if option != "--recreate"]
     command = [python, INSTALLER, "--profile", profile.id, *kept, "--json"]
-    child = subprocess.run(command, cwd=root, stdout=subprocess.PIPE, text=True, check=False)
+    child = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
     try:
         return str(json.loads(child.stdout)["python"])
     except (KeyError, TypeError, ValueError):
+        sys.stderr.write(child.stderr)
         raise LabError(
             wanted=f"the installed environment of {profile.id}",
             found=f"the installer ended with {child.returncode} and named none",
