@@ -35,16 +35,12 @@ if TYPE_CHECKING:
 def main(arguments: Sequence[str]) -> int:
     """Run the command line; returns its exit code."""
     try:
-        options = _parser().parse_args(list(arguments))
         if hasattr(sys.stdout, "reconfigure"):
             sys.stdout.reconfigure(errors="replace")  # a path may hold what this terminal cannot show
-        from tools.environments import registry
-
-        loaded = registry.load()
-        if options.list_profiles:
-            print(_listing(loaded, as_json=options.json))
-            return EXIT_OK
-        return _check(options, loaded)
+        if "--list-profiles" in arguments and set(arguments) <= {"--list-profiles", "--json"}:
+            return _list(as_json="--json" in arguments)  # argparse alone costs as much as reading the registry
+        options = _parser().parse_args(list(arguments))
+        return _list(as_json=options.json) if options.list_profiles else _check(options)
     except LabError as error:
         print(render(error), file=sys.stderr)
         return error.code
@@ -91,6 +87,13 @@ def _seconds(text: str) -> float:
     return value
 
 
+def _list(*, as_json: bool) -> int:
+    from tools.environments import registry
+
+    print(_listing(registry.load(), as_json=as_json))
+    return EXIT_OK
+
+
 def _listing(loaded: Registry, *, as_json: bool) -> str:
     if as_json:
         import json
@@ -123,9 +126,10 @@ def _listing(loaded: Registry, *, as_json: bool) -> str:
     return "\n".join(rows)
 
 
-def _check(options: argparse.Namespace, loaded: Registry) -> int:
-    from tools.environments import preflight, report_text
+def _check(options: argparse.Namespace) -> int:
+    from tools.environments import preflight, registry, report_text
 
+    loaded = registry.load()
     report = preflight.run(
         loaded.get(options.profile),
         loaded,

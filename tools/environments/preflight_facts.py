@@ -126,7 +126,7 @@ def gather(profile: Profile, request: Request, *, root: Path = ROOT) -> Facts:
             fresh_name=fresh_name(profile.environment, Path(sys.prefix).name, ENVS),
             files=None if request.quick else _sweep(),
             hub=hub,
-            notebook=_notebook(request.notebook, packages),
+            notebook=_notebook(request, packages),
         )
         return facts if probes is None else replace(facts, probes=tuple(probe.finish() for probe in probes))
     finally:
@@ -183,13 +183,24 @@ def _stamp(profile: Profile, digest: str) -> StampFacts:
         return StampFacts(None, torn=torn)
 
 
-def _notebook(wanted: bool, packages: PackageFacts) -> tuple[Check, ...] | None:
-    if not wanted and not any(name in packages.installed for name in JUPYTER):
+def _notebook(request: Request, packages: PackageFacts) -> tuple[Check, ...] | None:
+    """Registration and kernels, proved by starting interpreters; --quick only reads what is registered."""
+    if not request.notebook and not any(name in packages.installed for name in JUPYTER):
         return None
     from tools.environments import kernels, registration
 
-    found = kernels.find(kernels.data_folders(sys.prefix, os.environ))
-    return (registration.check(registration.site_packages()), kernels.check(sys.prefix, found))
+    site = registration.site_packages()
+    if request.quick:
+        found = registration.read(site)
+        if found is None or found.root != ROOT:
+            return (
+                registration.check(site),
+                Check(kernels.CHECK_ID, "skipped", "kernels that start", "not tried (--quick)"),
+            )
+        written = Check(registration.CHECK_ID, "ok", "registered for this checkout", "it is, by its file (--quick)")
+        return (written, Check(kernels.CHECK_ID, "skipped", "kernels that start", "not tried (--quick)"))
+    specs = kernels.find(kernels.data_folders(sys.prefix, os.environ))
+    return (registration.check(site), kernels.check(sys.prefix, specs))
 
 
 def fresh_name(default: str, current: str, envs: Path) -> str:

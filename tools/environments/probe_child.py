@@ -71,7 +71,8 @@ def _why_not(torch: Any) -> str:
     try:
         torch.cuda.init()
     except (RuntimeError, AssertionError) as error:
-        return str(error).splitlines()[0]
+        if str(error).strip():
+            return str(error).strip().splitlines()[0]
     return "no CUDA device is visible"
 
 

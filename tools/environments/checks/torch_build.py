@@ -24,7 +24,7 @@ def check(profile: Profile, facts: Facts, profiles: Mapping[str, Profile]) -> tu
         return tuple(Check(name, "skipped", "no torch", "this profile uses none") for name in IDS)
     version, cuda, architectures = _told(facts)
     if version is None:
-        return tuple(Check(name, "skipped", _wanted(profile.torch), "no torch that says what it is") for name in IDS)
+        return _silent(profile, profile.torch, facts)
     return (
         _build(profile, profile.torch, facts, version, profiles),
         _cuda(profile, profile.torch, facts, cuda),
@@ -40,6 +40,16 @@ def _told(facts: Facts) -> tuple[Version | None, str | None, list[str] | None]:
     if facts.torch_on_disk:
         return as_version(facts.torch_on_disk[0]), facts.torch_on_disk[1], None
     return None, None, None
+
+
+def _silent(profile: Profile, pin: TorchPin, facts: Facts) -> tuple[Check, ...]:
+    """A torch that imports and does not say what it is cannot be the profile's; one that does not import is told of."""
+    found = "no torch that says what it is"
+    rest = tuple(Check(name, "skipped", _wanted(pin), found) for name in IDS[1:])
+    imported = outcome(facts.probes, "import torch") if facts.probes else None
+    if facts.modules.get("torch") is None or (imported and not imported.ok):
+        return (Check("torch.build", "skipped", _wanted(pin), found), *rest)
+    return (Check("torch.build", "blocked", _wanted(pin), found, new_environment(profile, facts)), *rest)
 
 
 def _wanted(pin: TorchPin) -> str:
