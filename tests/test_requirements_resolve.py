@@ -65,9 +65,9 @@ def resolve(profile: Profile, python: str, folder: Path) -> dict[str, str]:
 @pytest.mark.parametrize(("profile", "python"), CASES, ids=[f"{profile.id}-{python}" for profile, python in CASES])
 def test_resolves(profile: Profile, python: str, tmp_path: Path) -> None:
     found = resolve(profile, python, tmp_path)
-    families = REGISTRY.isolation.families
+    families = REGISTRY.document["isolation"]["families"]
     # the public torch is a CUDA build, whatever the profile's own is: those families are judged by the pin instead
-    ours = {*families["torch"].packages, *families["cuda"].packages} if profile.torch else set()
+    ours = {*families["torch"]["packages"], *families["cuda"]["packages"]} if profile.torch else set()
     assert not (set(profile.forbidden) - ours) & set(found)
     assert ("torch" in found) == (profile.torch is not None)
     environment = {**LINUX, "python_version": python, "python_full_version": f"{python}.0"}

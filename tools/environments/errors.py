@@ -6,26 +6,25 @@ that escapes is a defect of ours and keeps its traceback.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 EXIT_OK = 0
 EXIT_BLOCKED = 1  # the machine, the environment or the data stands in the way
 EXIT_USAGE = 2  # the command line itself is wrong
 EXIT_INTERRUPTED = 130  # Ctrl-C: what was finished is kept
 
 
-@dataclass
 class LabError(Exception):
     """Something a user can mend: what was wanted, what was found, and the command to run next.
 
     `where` names the file or option the finding is about; `code` is the exit code of the command line.
     """
 
-    wanted: str
-    found: str
-    next: str
-    where: str = ""
-    code: int = field(default=EXIT_BLOCKED)
+    def __init__(self, wanted: str, found: str, next: str, where: str = "", code: int = EXIT_BLOCKED) -> None:
+        super().__init__(wanted, found, next, where, code)  # as args, so that it crosses a process boundary whole
+        self.wanted = wanted
+        self.found = found
+        self.next = next
+        self.where = where
+        self.code = code
 
     def __str__(self) -> str:
         return render(self)

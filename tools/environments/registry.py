@@ -11,17 +11,15 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from tools.environments import strict_json
+from tools.environments import isolation, registry_entries
 from tools.environments.errors import EXIT_USAGE, LabError
-from tools.environments.isolation import Family, Isolation
 from tools.environments.layout import ROOT
 from tools.environments.model import Docs, GpuGate, HostGate, Profile, TorchPin
-from tools.environments.registry_rules import check_profiles
-from tools.environments.registry_shape import DOCUMENT_SHAPE, ENTRY, NESTED, REGISTRY_NAME, refuse
 
-Entry = dict[str, Any]  # one template or profile whose shape has been checked
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from tools.environments.registry_types import Document, Entry, GpuEntry, HostEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +36,7 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class DriverHint:
-    """From this driver's major version on, this profile fits a machine best."""
+    """From this driver's version on, this profile fits a machine best."""
 
     driver: str
     profile: str
@@ -52,7 +50,7 @@ class Registry:
     digest: str  # "sha256:..." of the document without its formatting
     topics: Mapping[str, Topic]
     driver_hints: tuple[DriverHint, ...]  # newest driver first
-    isolation: Isolation
+    document: Document  # as it was read, for what is not a profile: the isolation table, the templates
 
     def get(self, profile_id: str) -> Profile:
         """The profile of this id. LabError (usage) with the nearest ids where there is none."""
@@ -76,20 +74,12 @@ class Registry:
 
 def load(root: Path = ROOT) -> Registry:
     """Read and check the registry of the checkout at `root`. LabError for anything wrong with it."""
-    return build(strict_json.read(root / REGISTRY_NAME, REGISTRY_NAME), root)
+    return _registry(*registry_entries.read(root))
 
 
-def build(document: object, root: Path = ROOT) -> Registry:
+def build(value: object, root: Path = ROOT) -> Registry:
     """The registry that a JSON document describes; the files it names are looked up under `root`."""
-    DOCUMENT_SHAPE(document, "")
-    assert isinstance(document, dict)
-    isolation = _isolation(document["isolation"])
-    topics = {name: Topic(name, **fields) for name, fields in document["topics"].items()}
-    profiles = _profiles(document, isolation, topics)
-    check_profiles(profiles, isolation, root)
-    canonical = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
-    digest = "sha256:" + hashlib.sha256(canonical).hexdigest()
-    return Registry(profiles, digest, topics, _hints(document["driver_hints"], profiles), isolation)
+    return _registry(*registry_entries.check(value, root))
 
 
 def nearest(word: str, names: Iterable[str]) -> list[str]:
@@ -99,110 +89,65 @@ def nearest(word: str, names: Iterable[str]) -> list[str]:
     return get_close_matches(word, list(names), n=3, cutoff=0.4)
 
 
-def _isolation(table: Entry) -> Isolation:
-    families: dict[str, Family] = {}
-    owner: dict[str, str] = {}
-    for name, family in table["families"].items():
-        for place, package in enumerate(family["packages"]):
-            if package in owner:
-                pointer = f"/isolation/families/{name}/packages/{place}"
-                refuse(
-                    pointer, "each package in one family", f"{package!r}, also in {owner[package]}", "keep it in one"
-                )
-            owner[package] = name
-        families[name] = Family(name, tuple(family["packages"]), tuple(family["layers"]), int(family.get("gpus", 1)))
-    for place, name in enumerate(table["alone"]):
-        if name not in families:
-            refuse(
-                f"/isolation/alone/{place}", "a family of the table", repr(name), "add the family or remove the name"
-            )
-    for name in ("torch", "cuda"):
-        if name not in families:
-            refuse("/isolation/families", f"the family {name!r}", "none", "add it: CPU and delivery profiles forbid it")
-    return Isolation(families, tuple(table["alone"]))
-
-
-def _profiles(document: Entry, isolation: Isolation, topics: Mapping[str, Topic]) -> dict[str, Profile]:
-    entries: dict[str, tuple[str, Entry]] = {n: (f"/templates/{n}", e) for n, e in document["templates"].items()}
-    for place, entry in enumerate(document["profiles"]):
-        if entry["id"] in entries:
-            first = entries[entry["id"]][0]
-            refuse(f"/profiles/{place}/id", "each id once", f"{entry['id']!r}, also at {first}", "rename one of them")
-        entries[entry["id"]] = (f"/profiles/{place}", entry)
-    profiles: dict[str, Profile] = {}
-    for place, entry in enumerate(document["profiles"]):
-        merged = _extended(entry["id"], entries)
-        profiles[entry["id"]] = _profile(merged, f"/profiles/{place}", isolation, topics)
-    for name in document["templates"]:
-        _extended(name, entries)
-    return profiles
-
-
-def _extended(name: str, entries: Mapping[str, tuple[str, Entry]]) -> Entry:
-    """The entry with everything it extends laid under it: objects merge field by field, all else is replaced."""
-    chain = [name]
-    while (above := entries[chain[-1]][1].get("extends")) is not None:
-        pointer = f"{entries[chain[-1]][0]}/extends"
-        if above not in entries:
-            refuse(pointer, "a template or profile that exists", repr(above), f"choose one of {', '.join(entries)}")
-        if above in chain:
-            refuse(pointer, "extends that ends", " -> ".join([*chain, above]), "break the circle")
-        chain.append(above)
-    merged: Entry = {}
-    for layer in reversed(chain):
-        for key, value in entries[layer][1].items():
-            below = merged.get(key)
-            merged[key] = {**below, **value} if isinstance(value, dict) and isinstance(below, dict) else value
-    return merged
-
-
-def _profile(merged: Entry, pointer: str, isolation: Isolation, topics: Mapping[str, Topic]) -> Profile:
-    for key in ENTRY:
-        if key not in merged and key != "extends":
-            refuse(f"{pointer}/{key}", f"the field {key!r}, here or in what it extends", "nothing there", "add it")
-    for key, wanted in NESTED.items():
-        for field in wanted if merged[key] is not None else ():
-            if field not in merged[key]:
-                refuse(f"{pointer}/{key}/{field}", f"the field {field!r}", "nothing there", "add it")
-    if merged["topic"] not in topics:
-        refuse(f"{pointer}/topic", f"one of the topics {', '.join(topics)}", repr(merged["topic"]), "add the topic")
-    for place, name in enumerate(merged["capabilities"]):
-        if name not in isolation.families or name in ("torch", "cuda"):
-            mend = "add the family to the isolation table; torch and cuda follow from the torch pin"
-            refuse(f"{pointer}/capabilities/{place}", "a capability of the isolation table", repr(name), mend)
-    topic, torch = topics[merged["topic"]], TorchPin(**merged["torch"]) if merged["torch"] else None
-    held = isolation.held(merged["capabilities"], torch)
-    anchor = merged["id"].lower()
-    return Profile(
-        id=merged["id"],
-        layer=merged["layer"],
-        title=merged["title"],
-        title_zh=merged["title_zh"],
-        purpose=merged["purpose"],
-        purpose_zh=merged["purpose_zh"],
-        environment=merged["environment"],
-        python=tuple(merged["python"]),
-        requirements=tuple(merged["requirements"]),
-        constraints=tuple(merged["constraints"]),
-        required_modules=tuple(merged["required_modules"]),
-        dtypes=tuple(merged["dtypes"]),
-        experiments=tuple(merged["experiments"]),
-        tags=tuple(merged["tags"]),
-        torch=torch,
-        gpu=GpuGate(**{**merged["gpu"], "count": int(merged["gpu"]["count"])}) if merged["gpu"] else None,
-        host=HostGate(**{**merged["host"], "systems": tuple(merged["host"]["systems"])}),
-        forbidden=isolation.forbidden(held),
-        docs=Docs(f"{topic.quickstart}#{anchor}", f"{topic.assets}#{anchor}"),
-        topic=topic.name,
-        capabilities=held,
+def _registry(document: Document, entries: Mapping[str, Entry]) -> Registry:
+    topics = {name: Topic(name, **fields) for name, fields in document["topics"].items()}
+    hints = (DriverHint(**hint) for hint in document["driver_hints"])
+    canonical = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    return Registry(
+        profiles={name: _profile(entry, topics[entry["topic"]], document) for name, entry in entries.items()},
+        digest="sha256:" + hashlib.sha256(canonical).hexdigest(),
+        topics=topics,
+        driver_hints=tuple(sorted(hints, key=lambda hint: _numbers(hint.driver), reverse=True)),
+        document=document,
     )
 
 
-def _hints(entries: list[Entry], profiles: Mapping[str, Profile]) -> tuple[DriverHint, ...]:
-    for place, entry in enumerate(entries):
-        if entry["profile"] not in profiles:
-            refuse(f"/driver_hints/{place}/profile", "a profile of this registry", repr(entry["profile"]), "name one")
-    return tuple(sorted((DriverHint(**e) for e in entries), key=lambda hint: _numbers(hint.driver), reverse=True))
+def _profile(entry: Entry, topic: Topic, document: Document) -> Profile:
+    families = isolation.held(entry)
+    anchor = entry["id"].lower()
+    return Profile(
+        id=entry["id"],
+        layer=entry["layer"],
+        title=entry["title"],
+        title_zh=entry["title_zh"],
+        purpose=entry["purpose"],
+        purpose_zh=entry["purpose_zh"],
+        python=tuple(entry["python"]),
+        torch=TorchPin(**entry["torch"]) if entry["torch"] else None,
+        requirements=tuple(entry["requirements"]),
+        constraints=tuple(entry["constraints"]),
+        required_modules=tuple(entry["required_modules"]),
+        forbidden=isolation.forbidden(document["isolation"], families),
+        gpu=_gpu(entry["gpu"]) if entry["gpu"] else None,
+        host=_host(entry["host"]),
+        environment=entry["environment"],
+        dtypes=tuple(entry["dtypes"]),
+        experiments=tuple(entry["experiments"]),
+        tags=tuple(entry["tags"]),
+        docs=Docs(f"{topic.quickstart}#{anchor}", f"{topic.assets}#{anchor}"),
+        topic=topic.name,
+        capabilities=families,
+    )
+
+
+def _gpu(entry: GpuEntry) -> GpuGate:
+    return GpuGate(
+        count=int(entry["count"]),
+        memory_gib=entry["memory_gib"],
+        driver_floor=entry["driver_floor"],
+        driver_native=entry["driver_native"],
+        compute_capability=entry["compute_capability"],
+    )
+
+
+def _host(entry: HostEntry) -> HostGate:
+    return HostGate(
+        systems=tuple(entry["systems"]),
+        memory_gib=entry["memory_gib"],
+        download_gib=entry["download_gib"],
+        disk_gib=entry["disk_gib"],
+        minutes=entry["minutes"],
+    )
 
 
 def _numbers(driver: str) -> tuple[int, ...]:

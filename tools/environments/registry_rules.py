@@ -1,7 +1,7 @@
 """Rules between the parts of the registry: names that must exist, profiles that may not contradict the isolation table.
 
-Each rule names the place, what it wants, what it found and how to mend it. They run on profiles already built, so every
-type is known here; the raw document's shape is registry_shape's affair.
+Each refusal names the place, the rule, what was found and how to mend it. The entries are complete here and every field
+has its shape; those are registry_entries' and registry_shape's affair.
 """
 
 from __future__ import annotations
@@ -9,107 +9,103 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from tools.environments.isolation import Isolation
-from tools.environments.model import Profile
+from tools.environments.isolation import IMPLIED
 from tools.environments.registry_shape import refuse
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from tools.environments.registry_types import Document, Entry, Isolation
 
-def check_profiles(profiles: Mapping[str, Profile], isolation: Isolation, root: Path) -> None:
-    """Refuse (LabError) the first profile that contradicts the rest. Pointers name the place in `profiles`."""
+Finding = tuple[str, str, str, str]  # rule, found, field, mend
+ONE_CARD = "one card never stands as evidence for several"
+
+
+def check_references(document: Document, entries: Mapping[str, Entry]) -> None:
+    """Refuse (LabError) a name that leads nowhere: a topic, a capability, a hinted profile."""
+    families = document["isolation"]["families"]
+    for place, entry in enumerate(entries.values()):
+        if entry["topic"] not in document["topics"]:
+            refuse(f"/profiles/{place}/topic", "a topic of this registry", repr(entry["topic"]), "add the topic")
+        for number, name in enumerate(entry["capabilities"]):
+            if name not in families or name in IMPLIED:
+                mend = "add the family to the isolation table; torch and cuda follow from the torch pin"
+                refuse(f"/profiles/{place}/capabilities/{number}", "a capability of the table", repr(name), mend)
+    for place, hint in enumerate(document["driver_hints"]):
+        if hint["profile"] not in entries:
+            refuse(f"/driver_hints/{place}/profile", "a profile of this registry", repr(hint["profile"]), "name one")
+
+
+def check_rules(document: Document, entries: Mapping[str, Entry], root: Path) -> None:
+    """Refuse (LabError) the first profile that contradicts its layer, the isolation table, or another profile."""
     environments: dict[str, str] = {}
-    for place, profile in enumerate(profiles.values()):
-        pointer = f"/profiles/{place}"
-        owner = environments.setdefault(profile.environment, profile.id)
-        if owner != profile.id:
-            refuse(
-                f"{pointer}/environment",
-                "an environment of its own for each profile",
-                f"{profile.environment!r}, which belongs to {owner}",
-                "give it another name",
-            )
-        for field, names in (("requirements", profile.requirements), ("constraints", profile.constraints)):
-            for number, name in enumerate(names):
-                if not (root / "requirements" / name).is_file():
-                    refuse(
-                        f"{pointer}/{field}/{number}", "a file that exists", f"no requirements/{name}", "add the file"
-                    )
-        for rule, found, field, mend in contradictions(profile, isolation):
+    one_card = {n: e["id"] for e in entries.values() if _cards(e) < 2 for n in e["experiments"]}
+    for place, entry in enumerate(entries.values()):
+        pointer, name = f"/profiles/{place}", entry["environment"]
+        owner = environments.setdefault(name, entry["id"])
+        if owner != entry["id"]:
+            rule, found = "an environment of its own for each profile", f"{name!r}, which belongs to {owner}"
+            refuse(f"{pointer}/environment", rule, found, "give it another name")
+        for rule, found, field, mend in (
+            *_files(entry, root),
+            *_layer(entry),
+            *_families(entry, document["isolation"]),
+        ):
             refuse(f"{pointer}/{field}", rule, found, mend)
+        for number, experiment in enumerate(entry["experiments"] if _cards(entry) > 1 else ()):
+            if experiment in one_card:
+                rule = "experiments of several cards apart from those of one"
+                found = f"{experiment}, which {one_card[experiment]} runs too"
+                refuse(f"{pointer}/experiments/{number}", rule, found, f"{ONE_CARD}: give it a name of its own")
 
 
-def contradictions(profile: Profile, isolation: Isolation) -> Iterator[tuple[str, str, str, str]]:
-    """Where a profile's own fields contradict its layer or the isolation table: rule, found, field, mend."""
-    torch, gpu, layer = profile.torch, profile.gpu, profile.layer
+def _files(entry: Entry, root: Path) -> Iterator[Finding]:
+    for field, names in (("requirements", entry["requirements"]), ("constraints", entry["constraints"])):
+        for number, name in enumerate(names):
+            if not (root / "requirements" / name).is_file():
+                yield "a file that exists", f"no requirements/{name}", f"{field}/{number}", "add the file"
+
+
+def _layer(entry: Entry) -> Iterator[Finding]:
+    """What a layer says of torch, of cards and of tags."""
+    torch, gpu, layer = entry["torch"], entry["gpu"], entry["layer"]
     if (torch is None) != (layer == "delivery"):
-        yield (
-            "torch in every layer but delivery",
-            "none" if torch is None else torch.build,
-            "torch",
-            "change layer or torch",
-        )
-    elif torch is not None and (torch.build == "cpu") != (layer == "cpu"):
-        yield (
-            f"a {'CPU' if layer == 'cpu' else 'CUDA'} build of torch in layer {layer}",
-            torch.build,
-            "torch/build",
-            ("CUDA builds belong to cuda and serving profiles"),
-        )
-    elif torch is not None and torch.cuda != cuda_of(torch.build):
-        yield (
-            f"cuda {cuda_of(torch.build)} for build {torch.build}",
-            str(torch.cuda),
-            "torch/cuda",
-            "make the two agree",
-        )
+        found = "null" if torch is None else torch["build"]
+        yield "torch in every layer but delivery", found, "torch", "change the layer, or torch"
+    elif torch is not None and (torch["build"] == "cpu") != (layer == "cpu"):
+        rule = f"a {'CPU' if layer == 'cpu' else 'CUDA'} build of torch in layer {layer}"
+        yield rule, torch["build"], "torch/build", "CUDA builds belong to cuda and serving profiles"
+    elif torch is not None and torch["cuda"] != cuda_of(torch["build"]):
+        rule = f"cuda {cuda_of(torch['build']) or 'null'} for build {torch['build']}"
+        yield rule, torch["cuda"] or "null", "torch/cuda", "make the two agree"
     if (gpu is None) != (layer in ("cpu", "delivery")):
-        yield (
-            f"{'no gpu' if layer in ('cpu', 'delivery') else 'a gpu'} in layer {layer}",
-            ("null" if gpu is None else f"{gpu.count} card(s)"),
-            "gpu",
-            "change layer or gpu",
-        )
-    count = gpu.count if gpu else 0
-    if ("multi-gpu" in profile.tags) != (count >= 2):
-        yield (
-            "the tag multi-gpu exactly where two or more cards are asked for",
-            f"{count} card(s)",
-            "tags",
-            ("one card never stands as evidence for several"),
-        )
-    for tag in ("cpu", "cuda", "serving"):
-        wanted = tag == {"delivery": "cpu"}.get(layer, layer) or (tag == "cuda" and layer == "serving")
-        if (tag in profile.tags) != wanted:
-            yield (
-                f"the tag {tag} {'in' if wanted else 'outside'} layer {layer}",
-                ", ".join(profile.tags),
-                "tags",
-                ("let the tags say the layer"),
-            )
-    yield from _capabilities(profile, isolation, count)
+        rule = f"{'a gpu' if gpu is None else 'no gpu'} in layer {layer}"
+        yield rule, f"{_cards(entry)} cards", "gpu", "change the layer, or gpu"
+    wanted = {"cpu": ["cpu"], "delivery": ["cpu"], "cuda": ["cuda"], "serving": ["cuda", "serving"]}[layer]
+    wanted = [*wanted, "multi-gpu"] if _cards(entry) > 1 else wanted
+    if sorted(entry["tags"]) != sorted(wanted):
+        rule = f"tags {', '.join(wanted)} in layer {layer} with {_cards(entry)} cards"
+        yield rule, ", ".join(entry["tags"]) or "none", "tags", f"let the tags say layer and cards; {ONE_CARD}"
 
 
-def _capabilities(profile: Profile, isolation: Isolation, cards: int) -> Iterator[tuple[str, str, str, str]]:
-    alone = [name for name in profile.capabilities if name in isolation.alone]
+def _families(entry: Entry, table: Isolation) -> Iterator[Finding]:
+    """What the isolation table says of the capabilities a profile states."""
+    alone = [name for name in entry["capabilities"] if name in table["alone"]]
     if len(alone) > 1:
-        yield (
-            "at most one capability that must be alone",
-            " and ".join(alone),
-            "capabilities",
-            "make a profile for each",
-        )
-    for name in profile.capabilities:
-        family = isolation.families[name]
-        if profile.layer not in family.layers:
-            yield (
-                f"{name} only in {' or '.join(family.layers) or 'no layer'}",
-                f"layer {profile.layer}",
-                "capabilities",
-                ("give it a profile of that layer"),
-            )
-        if family.gpus > cards and family.gpus > 1:
-            yield f"{family.gpus} cards for {name}", f"{cards}", "gpu/count", "one card never stands for several"
-    if profile.layer == "serving" and len(alone) != 1:
+        found = " and ".join(alone)
+        yield "at most one capability that must be alone", found, "capabilities", "make a profile for each"
+    if entry["layer"] == "serving" and not alone:
         yield "exactly one backend in a serving profile", "none", "capabilities", "name its backend"
+    for name in entry["capabilities"]:
+        family = table["families"][name]
+        if entry["layer"] not in family["layers"]:
+            rule = f"{name} only in layer {' or '.join(family['layers']) or 'none'}"
+            yield rule, f"layer {entry['layer']}", "capabilities", "give it a profile of that layer"
+        if family.get("gpus", 1) > max(_cards(entry), 1):
+            yield f"{family['gpus']} cards for {name}", f"{_cards(entry)}", "gpu/count", ONE_CARD
+
+
+def _cards(entry: Entry) -> int:
+    return 0 if entry["gpu"] is None else int(entry["gpu"]["count"])
 
 
 def cuda_of(build: str) -> str | None:

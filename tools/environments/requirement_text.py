@@ -7,17 +7,20 @@ of them only later, after a download.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Literal, NoReturn
+from typing import Literal, NamedTuple, NoReturn
 
 from tools.environments.errors import LabError
 from tools.environments.layout import ROOT
-from tools.environments.model import Profile
 from tools.environments.pep508 import Requirement, RequirementError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from tools.environments.model import Profile
 
 Kind = Literal["requirement", "constraint"]
 _COMMENT = re.compile(r"(?:^|\s+)#.*$")
@@ -34,8 +37,7 @@ _VALUED = {"-i": "--index-url", "-f": "--find-links"} | {
 _FLAGS = ("--pre", "--no-index", "--prefer-binary")
 
 
-@dataclass(frozen=True, slots=True)
-class RequirementLine:
+class RequirementLine(NamedTuple):
     """One requirement or constraint, and where it stands: `file` from requirements/, `line` from 1."""
 
     requirement: Requirement
@@ -44,8 +46,7 @@ class RequirementLine:
     kind: Kind
 
 
-@dataclass(frozen=True, slots=True)
-class OptionLine:
+class OptionLine(NamedTuple):
     """An option for the installer, long name and value ("" for a flag), and where it stands."""
 
     option: str
@@ -53,6 +54,9 @@ class OptionLine:
     file: str
     line: int
 
+
+# The profiles share most of their lines, and checking the registry reads all of them.
+_parse = functools.lru_cache(maxsize=1024)(Requirement.parse)
 
 Line = RequirementLine | OptionLine
 
@@ -72,11 +76,16 @@ def options(profile: Profile, root: Path = ROOT) -> tuple[OptionLine, ...]:
 
 def read(profile: Profile, root: Path = ROOT) -> tuple[Line, ...]:
     """Requirements, constraints and options of a profile, in order."""
+    return lines_of(profile.requirements, profile.constraints, root)
+
+
+def lines_of(requirements: Sequence[str], constraints: Sequence[str], root: Path = ROOT) -> tuple[Line, ...]:
+    """The lines of these files, named from requirements/, and of what they include."""
     seen: set[tuple[str, Kind]] = set()
     lines: list[Line] = []
-    for name in profile.requirements:
+    for name in requirements:
         lines.extend(_file(name, "requirement", root / "requirements", (), seen))
-    for name in profile.constraints:
+    for name in constraints:
         lines.extend(_file(name, "constraint", root / "requirements", (), seen))
     return tuple(lines)
 
@@ -170,7 +179,7 @@ def _included(value: str, file: str, line: int, folder: Path) -> str:
 
 def _requirement(text: str, kind: Kind, file: str, line: int) -> Requirement:
     try:
-        requirement = Requirement.parse(text)
+        requirement = _parse(text)
     except RequirementError as error:
         _refuse("a requirement such as `name>=1,<2`", str(error), "mend this line", file, line)
     if kind == "constraint" and (requirement.extras or requirement.url):
