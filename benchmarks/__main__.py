@@ -1,0 +1,46 @@
+"""`python -m benchmarks [NAME ...]`: run the benchmarks of these modules, or all, and print one table."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import platform
+import sys
+from pathlib import Path
+
+from benchmarks.measure import Row
+
+_NOT_BENCHMARKS = {"__init__", "__main__", "measure"}
+
+
+def modules() -> list[str]:
+    """The names of the benchmark modules, in order."""
+    return sorted(path.stem for path in Path(__file__).parent.glob("*.py") if path.stem not in _NOT_BENCHMARKS)
+
+
+def line(row: Row) -> str:
+    """One row: status, name, value with its limit, and what it was compared with."""
+    limit = "" if row.limit is None else f"at most {row.limit:g} {row.unit}"
+    status = "ok" if row.holds else "over"
+    return f"{status:<5} {row.name:<44} {row.value:>8.3g} {row.unit:<4} {limit:<16} {row.detail}"
+
+
+def main(arguments: list[str]) -> int:
+    """Print the table as it is measured; 1 where a limit is exceeded."""
+    command = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    command.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(modules())}")
+    chosen = command.parse_args(arguments).names or modules()
+    unknown = sorted(set(chosen) - set(modules()))
+    if unknown:
+        command.error(f"no benchmark named {', '.join(unknown)}; there are {', '.join(modules())}")
+    print(f"{platform.system()} {platform.machine()}, Python {platform.python_version()}; medians, in one run")
+    over = 0
+    for name in chosen:
+        for row in importlib.import_module(f"benchmarks.{name}").rows():
+            print(line(row), flush=True)
+            over += not row.holds
+    return 1 if over else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
