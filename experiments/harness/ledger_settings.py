@@ -1,0 +1,93 @@
+"""The vocabulary of the memory ledger: everything about a training step that its memory depends on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from experiments.models.registered_config import DecoderShape
+from tools.environments.errors import EXIT_USAGE, LabError
+
+Precision = Literal["fp32", "tf32", "bf16", "fp16"]
+Checkpoint = Literal["none", "all", "every_k", "selective"]
+Offload = Literal["none", "all", "overlapped", "layer_inputs"]
+Head = Literal["full", "chunked"]
+Optimizer = Literal["sgd", "adamw"]
+Attention = Literal["auto", "flash", "math"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerSettings:
+    """One candidate on one workload. `batch` is the effective batch in rows, `sequence` the positions of a row.
+
+    precision     fp32 and tf32 compute in fp32; bf16 and fp16 run under autocast with fp32 weights
+    micro_batches forward-backward passes per update; the largest of them sets the peak
+    checkpoint    `all` recomputes every layer, `every_k` layers 0, k, 2k, ..., `selective` recomputes every layer but
+                  keeps the outputs of its matrix products
+    offload       `all` copies every tensor the decoder saves, waiting for each; `overlapped` does it in the background,
+                  with `in_flight_bytes` still on the device; `layer_inputs` does so with the inputs of checkpointed
+                  layers, which are all that is saved then
+    attention     `auto`: fused (flash) under autocast, and plain products in fp32 where queries share keys, because
+                  there no fused kernel takes grouped queries
+    captured      the micro-step is replayed from a CUDA graph: what it needs inside is reserved, not allocated
+    """
+
+    batch: int
+    sequence: int
+    precision: Precision = "bf16"
+    micro_batches: int = 1
+    checkpoint: Checkpoint = "none"
+    every_k: int = 2
+    offload: Offload = "none"
+    in_flight_bytes: int = 1 << 29
+    head: Head = "full"
+    chunk_tokens: int = 1024
+    optimizer: Optimizer = "sgd"
+    attention: Attention = "auto"
+    dropout: bool = False
+    captured: bool = False
+
+    @property
+    def low(self) -> bool:
+        """Whether matrix products run in two bytes per number."""
+        return self.precision in ("bf16", "fp16")
+
+    @property
+    def rows(self) -> int:
+        """Rows of the largest micro-batch."""
+        return -(-self.batch // self.micro_batches)
+
+    @property
+    def tokens(self) -> int:
+        """Positions of the largest micro-batch."""
+        return self.rows * self.sequence
+
+    def recomputes(self, layer: int) -> bool:
+        """Whether a layer runs again in the backward."""
+        return self.checkpoint in ("all", "selective") or (self.checkpoint == "every_k" and layer % self.every_k == 0)
+
+    def check(self, shape: DecoderShape) -> None:
+        """Refuse what cannot be a step of this model. Raises LabError (wrong usage) naming the option."""
+        whole = {
+            "--batch": self.batch,
+            "--sequence": self.sequence,
+            "--micro-batches": self.micro_batches,
+            "every_k": self.every_k,
+            "chunk_tokens": self.chunk_tokens,
+            "in_flight_bytes": self.in_flight_bytes,
+        }
+        for option, value in whole.items():
+            if value < 1:
+                raise _refused(option, "a whole number of at least 1", value)
+        if self.sequence > shape.positions:
+            raise _refused("--sequence", f"at most the model's {shape.positions} positions", self.sequence)
+        if self.micro_batches > self.batch:
+            raise _refused("--micro-batches", f"at most one per row of the batch, {self.batch}", self.micro_batches)
+        if self.offload == "layer_inputs" and self.checkpoint != "all":
+            raise _refused("offload", "checkpoint all beside layer_inputs", self.offload)
+
+
+def _refused(option: str, wanted: str, found: object) -> LabError:
+    return LabError(
+        wanted=wanted, found=str(found), next=f"change {option}, or leave it out", where=option, code=EXIT_USAGE
+    )
