@@ -15,7 +15,7 @@ return to a pool; the next copy into one waits for the last one out of it.
 Left where they are: parameters, their transposes and their autocast copies (they are state, and stay anyway), small
 tensors, and parts of a storage too large to move for them. A storage saved several times travels once. It is recognised
 by its identity, held by a weak reference, and by its version: an address may be in use again by then. A tensor changed
-in place after it was saved is an error in backward, as it is without offload.
+in place while it is still here is an error in backward, as it is without offload.
 
 On CPU the same code runs without streams: the copies simply happen. Source of the hooks: torch.autograd.graph.
 """
@@ -43,7 +43,7 @@ def synchronous(pin: bool = False) -> saved_tensors_hooks:
     """Every saved tensor to host memory and back, one blocking copy each; the context torch calls save_on_cpu."""
 
     def pack(tensor: Tensor) -> tuple[torch.device, Tensor]:
-        host = torch.empty(tensor.size(), dtype=tensor.dtype, layout=tensor.layout, pin_memory=pin)
+        host = torch.empty_like(tensor, device="cpu", pin_memory=pin)  # strides too
         host.copy_(tensor)
         return tensor.device, host
 
