@@ -23,7 +23,8 @@ from experiments.harness.workload import Workload, changed
 from experiments.models.source_types import ModelRequest, ModelSource
 from tools.environments.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, LabError
 
-KNOBS = ("batch", "sequence", "steps", "warmup", "rounds", "seed", "head", "precision", "model")
+NUMBERS = ("batch", "sequence", "micro_batches", "steps", "warmup", "rounds", "seed")
+KNOBS = (*NUMBERS, "head", "precision", "model")
 WITH_RESUME = {"name", "resume", "json", "json_events", "run", "command", "accept"}  # the rest is in the plan already
 
 
@@ -44,8 +45,8 @@ def add_parser(subparsers: Any) -> None:
     what.add_argument("--local-files-only", action="store_true", default=None, help="take the model from the cache")
     what.add_argument("--head", choices=("full", "chunked", "both"))
     what.add_argument("--precision", choices=("auto", "fp32", "tf32", "bf16", "fp16"))
-    for knob in ("batch", "sequence", "steps", "warmup", "rounds", "seed"):
-        what.add_argument(f"--{knob}", type=int, metavar="N")
+    for knob in NUMBERS:
+        what.add_argument(f"--{knob.replace('_', '-')}", type=int, metavar="N")
     parser.add_argument("--memory-cap-gib", type=float, metavar="N", help="behave like a card of N GiB")
     parser.add_argument("--peer-path", metavar="P", help="somebody else's implementation, to compare with")
     out = parser.add_mutually_exclusive_group()

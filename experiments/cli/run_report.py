@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from experiments.cli.printing import emit, place, say, status, table
 from experiments.evidence import labels
+from experiments.evidence.gates import failed_gates
 from experiments.evidence.record import Record
 from experiments.harness.experiment import Experiment
 from experiments.harness.session import Finished
@@ -39,6 +40,8 @@ def tell(experiment: Experiment, finished: Finished, *, as_json: bool) -> None:
         say(line)
     if drawn is not None:
         say(f"{'picture':<9}{place(drawn)}")
+    if any(failed_gates(candidate) for candidate in record.candidates):
+        say(f"{'look at':<9}{experiment.look_at}")
     say(f"{'says':<9}{record.decision.sentence}")
     say(f"{'next':<9}python -m experiments show {experiment.name} --run-label {record.identity.run_label}")
 

@@ -37,7 +37,7 @@ def no_look(scale: Tensor) -> None:
 class StepResult:
     """What one step reports, as tensors: reading a number waits for the device, so it is done after the timing."""
 
-    loss: Tensor
+    loss: Tensor  # mean over the tokens of the batch, whatever it was divided by for backward
     loss_scale: Tensor | None = None  # in force when the step began; None without a scaler
     scale_after: Tensor | None = None
 
@@ -122,7 +122,8 @@ class TrainingStep:
         scale = None if how.scaler is None else how.scaler.scale(self._one)
         gradients_ready(self._one if scale is None else scale)
         enter("optimizer")
-        return StepResult(loss=total, loss_scale=scale, scale_after=self._update(scale))
+        mean = total * (self._batch.divisor / self._batch.targets.numel())
+        return StepResult(loss=mean, loss_scale=scale, scale_after=self._update(scale))
 
     def notes(self) -> Mapping[str, JsonValue]:
         """The plain step has nothing to tell."""

@@ -1,50 +1,19 @@
-"""From a plan and its finished tasks to a record: candidates with samples, memory, gates and forecasts. Pure.
-
-What a candidate is worth follows from its tasks alone: a task that failed is that candidate's failure, and a number
-that nobody measured stays None.
-"""
+"""From a plan and its finished tasks to a record. Pure: the same tasks always give the same record."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from experiments.evidence import summary
-from experiments.evidence.candidate import (
-    Candidate,
-    Checks,
-    Failure,
-    Floor,
-    Gate,
-    Memory,
-    PhasePeak,
-    Prediction,
-    Sample,
-)
 from experiments.evidence.record import Calibration, Identity, Procedure, Record
 from experiments.evidence.runtime import RuntimeSnapshot
 from experiments.evidence.subject import Backend, Model, Template, Tokenizer, Workload
-from experiments.evidence.vocabulary import CandidateStatus, Mark
-from experiments.harness import gates
-from experiments.harness.experiment import (
-    Answer,
-    CandidateSpec,
-    Experiment,
-    Forecast,
-    ForecastRequest,
-    Observed,
-)
-from experiments.harness.fork import Outcome
+from experiments.harness.candidate_results import Answers, candidate, repeated_errors
+from experiments.harness.experiment import Experiment, Observed
 from experiments.harness.plan import Plan
-from experiments.harness.schedule import ORACLE, Task
-from experiments.harness.workload import shorter
+from experiments.harness.schedule import Task
 from experiments.models.registered_config import DecoderShape
 from experiments.models.source_types import ModelIdentity
-
-LAUNCH_BOUND_SHARE = 0.8  # a card busy for less than this share of the step waits for Python to launch
-
-Answers = Mapping[str, Outcome]  # task id -> outcome
 
 
 def record(
@@ -59,8 +28,8 @@ def record(
 ) -> Record:
     """The record of a run, not yet graded."""
     calibration = _calibration(answers)
-    repeated = _repeated_errors(plan, answers)
-    candidates = tuple(_candidate(experiment, plan, shape, spec, answers, calibration, repeated) for spec in plan.specs)
+    repeated = repeated_errors(plan, answers)
+    candidates = tuple(candidate(experiment, plan, shape, spec, answers, calibration, repeated) for spec in plan.specs)
     comparisons = summary.comparisons(candidates)
     probes = {
         (task.candidate, task.probe): answers[task.id].result or {}
@@ -104,218 +73,6 @@ def record(
         claims=claims,
         decision=decision,
     )
-
-
-def _candidate(
-    experiment: Experiment,
-    plan: Plan,
-    shape: DecoderShape,
-    spec: CandidateSpec,
-    answers: Answers,
-    calibration: Calibration | None,
-    repeated: Mapping[str, float | None],
-) -> Candidate:
-    mine = {task: answers[task.id] for task in plan.tasks() if task.candidate == spec.name and task.id in answers}
-    gate = next((outcome.result for task, outcome in mine.items() if task.kind == "gate"), None)
-    probes: dict[str, Answer] = {
-        task.probe: outcome.result for task, outcome in mine.items() if task.probe and outcome.result is not None
-    }
-    measured = [(task, outcome.result) for task, outcome in mine.items() if task.kind == "measure" and outcome.result]
-    samples = tuple(sample for task, result in measured for sample in _samples(task, result))
-    status, failure = _status(plan, spec, mine)
-    memory = _memory([result for _, result in measured])
-    numerics = None if plan.mode == "dry_run" else experiment.numerics(spec, gate, probes)
-    candidate = Candidate(
-        name=spec.name,
-        role=spec.role,
-        settings=spec.settings,
-        status=status,
-        samples=samples,
-        summary=summary.summarise(spec.name, samples),
-        memory=memory,
-        checks=_checks(plan, spec, shape, gate, [result for _, result in measured], repeated),
-        numerics=numerics,
-        failure=failure,
-        marks=("not_executed",) if not mine else (),
-    )
-    request = ForecastRequest(
-        spec=spec, workload=plan.workload, shape=shape, device=plan.device, calibration=calibration
-    )
-    return _with_forecast(candidate, experiment.forecast(request))
-
-
-def _status(plan: Plan, spec: CandidateSpec, mine: Mapping[Task, Outcome]) -> tuple[CandidateStatus, Failure | None]:
-    if spec.unavailable is not None:
-        return "skipped", Failure(phase="import", kind="NotAvailable", message=spec.unavailable)
-    if plan.mode == "dry_run":
-        return "skipped", Failure(phase="import", kind="DryRun", message="planned, not executed")
-    for task, outcome in mine.items():
-        if outcome.died is not None:
-            died = outcome.died
-            smaller = shorter(plan.workload) if outcome.status == "oom" else None
-            return ("oom" if outcome.status == "oom" else "failed"), Failure(
-                phase=died.phase,
-                kind=died.kind,
-                message=f"{task.kind}: {died.message}",
-                round=task.round,
-                proposal=None
-                if smaller is None
-                else f"--batch {smaller.batch} --sequence {smaller.sequence} under a new --run-label",
-            )
-    for task, outcome in mine.items():
-        lost = _first_lost_loss(task, outcome)
-        if lost is not None:
-            return "failed", Failure(phase="loss_head", kind="NonFiniteLoss", message=lost, round=task.round)
-    if not any(task.kind == "measure" for task in mine):
-        return "failed", Failure(phase="other", kind="NotRun", message="no measuring task was finished")
-    return "ok", None
-
-
-def _first_lost_loss(task: Task, outcome: Outcome) -> str | None:
-    """Where a loss was NaN or infinite in an ordinary step. A skipped step may have one: the scaler caught it."""
-    if task.kind != "measure" or outcome.result is None:
-        return None
-    result: Any = outcome.result
-    for step, (loss, skipped) in enumerate(zip(result["losses"], result["skipped"], strict=True)):
-        if loss is None and not skipped:
-            return f"loss is not finite at measured step {step}"
-    return None
-
-
-def _samples(task: Task, result: Any) -> list[Sample]:
-    count = len(result["step_ms"])
-    busy = [None] * (count - 1) + [result["busy_ms"]]  # one profiled step stands beside the last timed one
-    return [
-        Sample(
-            round=task.round or 0,
-            position=task.position or 0,
-            step=step,
-            step_ms=result["step_ms"][step],
-            wall_ms=result["wall_ms"][step],
-            busy_ms=busy[step],
-            loss=result["losses"][step],
-            loss_scale=result["scales"][step],
-            skipped=result["skipped"][step],
-        )
-        for step in range(count)
-    ]
-
-
-def _memory(results: list[Any]) -> Memory | None:
-    """The largest of each over the processes; None where no process could tell anything."""
-
-    def largest(key: str) -> int | None:
-        return max((result[key] for result in results if result[key] is not None), default=None)
-
-    peaks: dict[str, int] = {}
-    for result in results:
-        for phase in result["phases"]:
-            if phase["peak"] is not None:
-                peaks[phase["phase"]] = max(phase["peak"], peaks.get(phase["phase"], 0))
-    memory = Memory(
-        peak_allocated_bytes=largest("peak_allocated"),
-        peak_reserved_bytes=largest("peak_reserved"),
-        process_bytes=largest("process"),
-        after_forward_bytes=largest("after_forward"),
-        state_bytes=largest("state"),
-        peak_phase=max(peaks, key=peaks.__getitem__) if peaks else None,  # type: ignore[arg-type]
-        phases=tuple(PhasePeak(phase=phase, peak_allocated_bytes=peak) for phase, peak in peaks.items()),  # type: ignore[arg-type]
-        transferred_bytes=max(
-            (r["notes"]["transferred_bytes"] for r in results if "transferred_bytes" in r["notes"]), default=None
-        ),
-    )
-    return None if memory == Memory() else memory
-
-
-def _checks(
-    plan: Plan,
-    spec: CandidateSpec,
-    shape: DecoderShape,
-    gate: Any,
-    measured: list[Any],
-    repeated: Mapping[str, float | None],
-) -> Checks:
-    if gate is None:
-        return Checks()
-    lost = [*gate["not_finite"], *(name for result in measured for name in result["not_finite"])]
-    bound = gates.rounding_bound(spec.dtype, shape, plan.workload.tokens)
-    update = gates.update_bound(bound, plan.workload.optimizer, gate["weight_norm"] or 0.0, gate["update_norm"] or 0.0)
-    formula = f"{spec.dtype} roundings of {shape.layers} layers"
-    baseline = next((other.name for other in plan.specs if other.role == "baseline"), "baseline")
-    return Checks(
-        finite=not lost and gate["loss"] is not None,
-        not_finite=tuple(dict.fromkeys(lost)),
-        gradient=None
-        if spec.role == "baseline"
-        else _gate(gate["gradient"], baseline, bound, repeated["gradient"], formula, bool(lost)),
-        update=None
-        if spec.role == "baseline"
-        else _gate(gate["update"], baseline, update, repeated["update"], f"{formula}, first update", bool(lost)),
-        oracle=_gate(gate["oracle"], ORACLE, bound, None, formula, bool(lost)),
-    )
-
-
-def _gate(errors: Any, against: str, bound: float, repeated: float | None, formula: str, lost: bool) -> Gate | None:
-    """One gate's answer; None when it was not run. Gradients that are not finite were compared, and failed."""
-    if errors is None:
-        if not lost:
-            return None
-        errors = {"overall": None, "tensors": 0, "worst_name": ""}
-    return gates.gate(
-        against=against,
-        error=errors["overall"],
-        bound=bound,
-        repeated=repeated,
-        tensors=errors["tensors"],
-        worst=errors["worst_name"],
-        formula=formula,
-    )
-
-
-def _repeated_errors(plan: Plan, answers: Answers) -> dict[str, float | None]:
-    """The A/A error: how far the baseline's twin lies from the baseline, by the same measure as everybody else."""
-    twin = next((spec.name for spec in plan.specs if spec.role == "baseline_again"), None)
-    outcome = None if twin is None else answers.get(Task(kind="gate", candidate=twin).id)
-    result: Any = None if outcome is None else outcome.result
-    return {
-        key: None if result is None or result[key] is None else result[key]["overall"] for key in ("gradient", "update")
-    }
-
-
-def _with_forecast(candidate: Candidate, forecast: Forecast) -> Candidate:
-    measured = measured_quantities(candidate)
-    marks: tuple[Mark, ...] = candidate.marks
-    step, busy = measured.get("step_ms"), measured.get("busy_ms")
-    if step is not None and busy is not None and busy < LAUNCH_BOUND_SHARE * step:
-        marks = (*marks, "launch_bound")
-    return replace(
-        candidate,
-        predictions=tuple(_predicted(entry, measured.get(entry.quantity)) for entry in forecast.predictions),
-        floors=tuple(_floored(entry, measured.get(entry.quantity)) for entry in forecast.floors),
-        marks=marks,
-    )
-
-
-def measured_quantities(candidate: Candidate) -> dict[str, float | None]:
-    """What was measured, by the names that predictions and floors use."""
-    memory, totals = candidate.memory, candidate.summary
-    return {
-        "step_ms": totals.step_ms.median if totals and totals.step_ms else None,
-        "busy_ms": totals.busy_ms.median if totals and totals.busy_ms else None,
-        "peak_allocated_bytes": memory.peak_allocated_bytes if memory else None,
-        "after_forward_bytes": memory.after_forward_bytes if memory else None,
-        "state_bytes": memory.state_bytes if memory else None,
-        "transferred_bytes": memory.transferred_bytes if memory else None,
-    }
-
-
-def _predicted(entry: Prediction, measured: float | None) -> Prediction:
-    residual = None if measured is None or entry.predicted == 0 else measured / entry.predicted - 1
-    return replace(entry, measured=measured, residual=residual)
-
-
-def _floored(entry: Floor, measured: float | None) -> Floor:
-    return replace(entry, distance=None if measured is None or entry.floor == 0 else measured / entry.floor)
 
 
 def _calibration(answers: Answers) -> Calibration | None:

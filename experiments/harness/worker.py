@@ -68,11 +68,14 @@ class WorkerContext:
         return causal_lm.build(self.asset, self.workload.seed, self.device.torch_device, dropout=dropout)
 
     def batch(self) -> MicroBatch:
-        """The whole effective batch on the device; its loss is the mean over all its tokens."""
+        """The batch on the device. Its summed loss is divided by the tokens of the whole effective batch.
+
+        That is this batch, or `micro_batches` times as many tokens where the workload is one piece of a larger step.
+        """
         rows = training_rows(self.asset, self.workload.batch, self.workload.sequence)
         where = self.device.torch_device
         inputs, targets = (torch.tensor(ids, dtype=torch.int64, device=where) for ids in (rows.inputs, rows.targets))
-        return MicroBatch(inputs=inputs, targets=targets, divisor=rows.tokens)
+        return MicroBatch(inputs=inputs, targets=targets, divisor=rows.tokens * self.workload.micro_batches)
 
     def optimizer(self, parameters: Iterable[nn.Parameter]) -> Optimizer:
         """The workload's optimizer: plain SGD, or AdamW (fused where a card is)."""

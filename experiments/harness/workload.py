@@ -26,6 +26,7 @@ class Workload:
     seed: int = 0
     optimizer: Literal["sgd", "adamw"] = "sgd"
     learning_rate: float = 0.05
+    micro_batches: int = 1  # the loss is divided as if this batch were one of so many in an optimizer step
     head: Literal["full", "chunked", "both"] = "full"
     precision: str = "auto"
     dropout: float = 0.0
@@ -61,6 +62,7 @@ def check(workload: Workload, shape: DecoderShape) -> None:
         ("--steps", workload.steps, 1),
         ("--rounds", workload.rounds, 1),
         ("--warmup", workload.warmup, 0),
+        ("--micro-batches", workload.micro_batches, 1),
     ):
         if value < least:
             raise LabError(

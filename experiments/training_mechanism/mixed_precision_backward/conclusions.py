@@ -6,7 +6,6 @@ from experiments.evidence.candidate import Candidate
 from experiments.evidence.conclusion import Claim, Comparison, Decision
 from experiments.harness.experiment import Observed
 
-LOOK_AT = "look first at random state, in-place changes, saved tensors, and which gradients were compared"
 COLLAPSE = 2.0**-4  # a scale that fell below this share of where it began has skipped many steps in a row
 
 
@@ -103,7 +102,7 @@ def _decision(observed: Observed, measured: list[Candidate]) -> Decision:
     broken = [c.name for c in taken if c.status == "failed" or (c.status == "ok" and not gates_hold(c))]
     if broken or not all(trace.passed for trace in scalers):
         what = ", ".join(broken) if broken else "the scaler's state machine"
-        return Decision(code="numerics_broken", sentence=f"Do not use {what}: a gate failed; {LOOK_AT}.")
+        return Decision(code="numerics_broken", sentence=f"Do not use {what}: a gate or a step failed.")
     fallen = [(c.name, *found) for c in measured if (found := collapsed(c))]
     if fallen:
         name, first, last = fallen[0]

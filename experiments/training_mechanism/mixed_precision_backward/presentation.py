@@ -10,6 +10,7 @@ from experiments.harness.experiment import Table
 from experiments.training_mechanism.mixed_precision_backward.conclusions import collapsed, gates_hold
 
 NOTHING = "—"
+EXACT = 1e-8  # left end of the error axis: where an error of zero is drawn
 
 
 def table(record: Record) -> Table:
@@ -86,16 +87,18 @@ def picture(record: Record, folder: Path) -> Path:
     from experiments.harness.figure import figure, save
 
     drawn, (left, right) = figure(2)
-    shown = [c for c in record.candidates if c.checks.gradient and c.checks.gradient.error is not None]
-    names = [c.name for c in shown]
-    errors = [max(c.checks.gradient.error or 0.0, 1e-9) if c.checks.gradient else 1e-9 for c in shown]
-    bounds = [(c.checks.gradient.tolerance if c.checks.gradient else None) or 1e-9 for c in shown]
-    left.barh(names, errors, color="#4c78a8", label="measured")
-    left.plot(bounds, names, "|", color="#222222", markersize=18, label="allowed by rounding")
+    for candidate in record.candidates:
+        gate = candidate.checks.gradient
+        if gate is None or gate.error is None or gate.tolerance is None:
+            continue
+        left.barh([candidate.name], [max(gate.error, EXACT)], color="#4c78a8" if gate.passed else "#e45756")
+        left.plot([gate.tolerance], [candidate.name], "|", color="#222222", markersize=18)
+        word = "bit-identical" if gate.error == 0 else f"{gate.error:.1e}"
+        left.annotate(word, (max(gate.error, EXACT), candidate.name), textcoords="offset points", xytext=(4, -3))
     left.set_xscale("log")
+    left.set_xlim(EXACT, 1.0)
     left.invert_yaxis()
-    left.set_xlabel("relative L2 error of the gradient against fp32")
-    left.legend(loc="lower right", frameon=False)
+    left.set_xlabel("relative L2 error of the gradient against fp32; | what its rounding allows")
     walks = [(c.name, c.numerics) for c in record.candidates if c.numerics and c.numerics.scale_sequence]
     for name, numerics in walks:
         right.step(range(len(numerics.scale_sequence)), numerics.scale_sequence, where="post", label=name)
