@@ -56,7 +56,7 @@ def test_it_runs_isolated_and_under_a_foreign_working_folder(whole: Environment)
 def test_listing_names_every_profile_in_text_and_json(whole: Environment) -> None:
     names = list(registry.load().profiles)
     text = whole.run("--list-profiles", flags=("-I",))
-    assert [line.split()[0] for line in text.stdout.splitlines()] == names
+    assert [line.split()[0] for line in text.stdout.splitlines() if line.startswith("  ")] == names
     listed = json.loads(whole.run("--list-profiles", "--json").stdout)
     assert [entry["id"] for entry in listed["profiles"]] == names
     assert listed["registry_digest"] == registry.load().digest

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from tools.environments.registry import Registry
-
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command line; returns its exit code."""
@@ -88,42 +86,41 @@ def _seconds(text: str) -> float:
 
 
 def _list(*, as_json: bool) -> int:
-    from tools.environments import registry
+    if as_json:
+        print(_listing_json())
+    else:
+        from tools.environments import registry_list
 
-    print(_listing(registry.load(), as_json=as_json))
+        print(registry_list.listing())
     return EXIT_OK
 
 
-def _listing(loaded: Registry, *, as_json: bool) -> str:
-    if as_json:
-        import json
+def _listing_json() -> str:
+    import json
 
-        entries = [
-            {
-                "id": profile.id,
-                "layer": profile.layer,
-                "title": profile.title,
-                "title_zh": profile.title_zh,
-                "purpose": profile.purpose,
-                "purpose_zh": profile.purpose_zh,
-                "environment": profile.environment,
-                "python": list(profile.python),
-                "torch": f"{profile.torch.specifier}+{profile.torch.build}" if profile.torch else None,
-                "gpus": profile.gpu.count if profile.gpu else 0,
-                "download_gib": profile.host.download_gib,
-                "disk_gib": profile.host.disk_gib,
-                "tags": list(profile.tags),
-                "experiments": list(profile.experiments),
-            }
-            for profile in loaded.profiles.values()
-        ]
-        return json.dumps({"registry_digest": loaded.digest, "profiles": entries}, indent=1)
-    width = max(len(name) for name in loaded.profiles)
-    rows = []
-    for profile in loaded.profiles.values():
-        cards = f"{profile.gpu.count} GPU" if profile.gpu else "CPU"
-        rows.append(f"{profile.id:<{width}}  {cards:<5}  {profile.host.download_gib:>4g} GB  {profile.title}")
-    return "\n".join(rows)
+    from tools.environments import registry
+
+    loaded = registry.load()
+    entries = [
+        {
+            "id": profile.id,
+            "layer": profile.layer,
+            "title": profile.title,
+            "title_zh": profile.title_zh,
+            "purpose": profile.purpose,
+            "purpose_zh": profile.purpose_zh,
+            "environment": profile.environment,
+            "python": list(profile.python),
+            "torch": f"{profile.torch.specifier}+{profile.torch.build}" if profile.torch else None,
+            "gpus": profile.gpu.count if profile.gpu else 0,
+            "download_gib": profile.host.download_gib,
+            "disk_gib": profile.host.disk_gib,
+            "tags": list(profile.tags),
+            "experiments": list(profile.experiments),
+        }
+        for profile in loaded.profiles.values()
+    ]
+    return json.dumps({"registry_digest": loaded.digest, "profiles": entries}, indent=1)
 
 
 def _check(options: argparse.Namespace) -> int:

@@ -8,7 +8,6 @@ of them only later, after a download.
 from __future__ import annotations
 
 import functools
-import hashlib
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -92,6 +91,8 @@ def lines_of(requirements: Sequence[str], constraints: Sequence[str], root: Path
 
 def digest(profile: Profile, root: Path = ROOT) -> str:
     """`sha256:...` over what the files ask for. Comments, spacing and which file a line stands in do not change it."""
+    import hashlib  # late: listing the profiles reads these files and needs no digest
+
     text = "\n".join(spelling(line) for line in read(profile, root))
     return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
