@@ -101,6 +101,25 @@ def cpu_record(**changes: Any) -> Record:
     return grading.graded(replace(_cpu(), **changes))
 
 
+def second(seed: int = 10, every_ms: float = 272.0, **changes: Any) -> Record:
+    """Another run of what `gpu_record` measured, with other samples; `every_ms` is its last candidate's step."""
+    taken = (
+        candidate("none", "baseline", 222.7, seed + 1),
+        candidate("none again", "baseline_again", 222.9, seed + 2),
+        candidate("every layer", "candidate", every_ms, seed + 3),
+        gpu_record().candidates[3],
+    )
+    base = gpu_record()
+    identity = replace(base.identity, run_label="2026-12-01-b", created_at="2026-12-01T12:00:00Z")
+    return gpu_record(
+        identity=identity,
+        candidates=taken,
+        noise_floors=summary.noise_floors(taken),
+        comparisons=summary.comparisons(taken),
+        **changes,
+    )
+
+
 @cache
 def _gpu() -> Record:
     candidates = (

@@ -13,6 +13,7 @@ from tools.environments.layout import ROOT, RUNS
 RECORD_NAME = "record.json"
 CLEARED = ".cleared"
 RESULTS = ROOT / "experiments" / "results"
+EXAMPLE = "choose another, such as 2026-12-01-first"
 RUNS_VARIABLE = "TMLAB_RUNS"
 RESULTS_VARIABLE = "TMLAB_RESULTS"
 
@@ -28,16 +29,16 @@ def results_folder() -> Path:
 
 
 def check(label: str) -> str:
-    """The label itself. LabError (usage) for one that is empty, too long, or could be a path."""
-    if re.search(LABEL_PATTERN, label) and ".." not in label and not label.endswith("."):
-        return label
-    raise LabError(
-        "a run label of 1 to 64 letters, digits, dots, dashes and underscores, no path and no '..'",
-        ascii(label)[:80],
-        "choose another, such as 2026-12-01-first",
-        "run label",
-        EXIT_USAGE,
-    )
+    """The label itself. LabError (usage) for one that is empty, too long, could be a path, or holds a private name."""
+    if not re.search(LABEL_PATTERN, label) or ".." in label or label.endswith("."):
+        wanted = "a run label of 1 to 64 letters, digits, dots, dashes and underscores, no path and no '..'"
+        raise LabError(wanted, ascii(label)[:80], EXAMPLE, "run label", EXIT_USAGE)
+    from experiments.evidence import privacy  # here: it knows records, and this module is imported for paths alone
+
+    if privacy.clean_text(label, privacy.known_here()) != label:
+        wanted = "a run label that can be published: it becomes part of the record and of a file name"
+        raise LabError(wanted, "a user name, a host name or a token in it", EXAMPLE, "run label", EXIT_USAGE)
+    return label
 
 
 def run_folder(experiment: str, label: str) -> Path:
