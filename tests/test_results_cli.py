@@ -1,0 +1,384 @@
+"""`results` and the command line around it: list, verify, promote, clear, and errors without tracebacks."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sample_records import KNOBS, cpu_record, gpu_record, second
+
+from experiments.cli import discovery, entry, printing, results_verify
+from experiments.cli import results as results_command
+from experiments.evidence import labels, source, store, summary
+from experiments.evidence.digests import digest_of
+from experiments.evidence.record import Record
+from tools.environments.errors import LabError
+from tools.environments.layout import ROOT
+
+LABEL = "2026-12-01-a"
+NAME = "activation_checkpointing"
+
+
+@pytest.fixture(autouse=True)
+def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv(labels.RUNS_VARIABLE, str(tmp_path / "runs"))
+    monkeypatch.setenv(labels.RESULTS_VARIABLE, str(tmp_path / "results"))
+    monkeypatch.setenv("NO_COLOR", "1")
+    registered = {NAME: {"large": digest_of(KNOBS)}, "mixed_precision_backward": {"large": digest_of(KNOBS)}}
+    monkeypatch.setattr(discovery, "registered_digests", lambda: registered)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run_of(record: Record) -> Path:
+    path = labels.record_path(record.identity.experiment, record.identity.run_label)
+    store.write(record, path)
+    return path
+
+
+def committed() -> Record:
+    """A record whose sources are those of this checkout's own commit."""
+    scope = ("experiments/__init__.py", "tools/__init__.py")
+    return gpu_record(source=source.look(scope, ROOT))
+
+
+def call(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]:
+    code = entry.main(argv)
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_nothing_yet(capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(capsys, "results", "list")[0] == 0
+    code, out, _ = call(capsys, "results", "list", "--json")
+    assert (code, json.loads(out)) == (0, [])
+    assert "no committed records yet" in call(capsys, "results", "verify")[1]
+
+
+def test_the_list_tells_finished_interrupted_and_unreadable(capsys: pytest.CaptureFixture[str]) -> None:
+    run_of(gpu_record())
+    torn = labels.record_path(NAME, "torn")
+    torn.parent.mkdir(parents=True)
+    torn.write_text("{")
+    begun = labels.run_folder(NAME, "begun")
+    begun.mkdir(parents=True)
+    (begun / "journal.jsonl").write_text("{}\n")
+    _, out, _ = call(capsys, "results", "list", "--json")
+    told = {row["run_label"]: row for row in json.loads(out)}
+    assert {label: row["state"] for label, row in told.items()} == {
+        LABEL: "finished",
+        "torn": "unreadable",
+        "begun": "interrupted",
+    }
+    assert told[LABEL]["evidence_level"] == "gpu_measured"
+    assert "JSON" in told["torn"]["error"]
+    code, out, _ = call(capsys, "results", "list")
+    assert code == 0
+    assert "gpu_measured" in out
+    assert "interrupted" in out
+
+
+def test_a_record_in_the_wrong_place_is_not_that_run(capsys: pytest.CaptureFixture[str]) -> None:
+    path = run_of(gpu_record())
+    other = labels.record_path("activation_offload", LABEL)
+    other.parent.mkdir(parents=True)
+    path.rename(other)
+    _, out, _ = call(capsys, "results", "list", "--json")
+    (row,) = json.loads(out)
+    assert row["state"] == "unreadable"
+    assert f"{NAME}/{LABEL}" in row["error"]
+
+
+def test_promote_copies_a_verified_record_and_only_once(capsys: pytest.CaptureFixture[str], places: Path) -> None:
+    path = run_of(committed())
+    code, out, _ = call(capsys, "results", "promote", LABEL)
+    target = places / "results" / NAME / f"{LABEL}.json"
+    assert code == 0
+    assert f"git add results/{NAME}/{LABEL}.json" in out
+    assert target.read_bytes() == path.read_bytes()
+    code, _, err = call(capsys, "results", "promote", LABEL)
+    assert code == 1
+    assert "never replaced" in err
+    _, out, _ = call(capsys, "results", "list", "--json")
+    assert [row["state"] for row in json.loads(out)] == ["promoted"]
+    code, out, _ = call(capsys, "results", "verify")
+    assert code == 0
+    assert "valid, gpu_measured" in out
+
+
+def test_promote_refuses_sources_that_are_of_no_commit(capsys: pytest.CaptureFixture[str], places: Path) -> None:
+    run_of(gpu_record())
+    code, _, err = call(capsys, "results", "promote", LABEL)
+    assert code == 1
+    assert "record.sources" in err
+    assert "commit the sources" in err
+    assert not (places / "results").exists()
+
+
+def test_promote_refuses_plans_torn_and_interrupted_runs(capsys: pytest.CaptureFixture[str], places: Path) -> None:
+    plan = replace(committed(), identity=replace(committed().identity, run_mode="dry_run"))
+    plan = replace(plan, evidence_level=None, candidates=(), noise_floors=(), comparisons=(), claims=())
+    run_of(plan)
+    assert "a plan" in call(capsys, "results", "promote", LABEL)[2]
+    begun = labels.run_folder(NAME, "begun")
+    begun.mkdir(parents=True)
+    (begun / "journal.jsonl").write_text("{}\n")
+    assert "--resume begun" in call(capsys, "results", "promote", "begun")[2]
+    torn = labels.record_path(NAME, "torn")
+    torn.parent.mkdir(parents=True)
+    torn.write_text("{")
+    code, _, err = call(capsys, "results", "promote", "torn")
+    assert (code, "JSON" in err) == (1, True)
+    assert not (places / "results").exists()
+
+
+def forged() -> dict[str, Record]:
+    record = committed()
+    step = record.candidates[2].summary
+    assert step is not None
+    assert step.step_ms is not None
+    prettier = replace(step, step_ms=replace(step.step_ms, median=1.0))
+    better = (*record.candidates[:2], replace(record.candidates[2], summary=prettier), record.candidates[3])
+    quiet = tuple(replace(floor, relative=0.0) for floor in record.noise_floors)
+    kind = tuple(replace(c, verdict="faster") for c in record.comparisons)
+    eve = replace(record.decision, sentence="see /home/eve/notes")
+    return {
+        "record.summaries": replace(record, candidates=better),
+        "record.comparisons": replace(record, noise_floors=quiet),
+        "record.comparisons ": replace(record, comparisons=kind),
+        "record.privacy": replace(record, decision=eve),
+    }
+
+
+@pytest.mark.parametrize("check", ["record.summaries", "record.comparisons", "record.comparisons ", "record.privacy"])
+def test_a_forged_record_is_found_out(check: str, capsys: pytest.CaptureFixture[str], places: Path) -> None:
+    path = labels.record_path(NAME, LABEL)
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(forged()[check].to_json()), encoding="utf-8")
+    code, out, _ = call(capsys, "results", "verify", LABEL, "--json")
+    (told,) = json.loads(out)
+    assert (code, told["status"]) == (1, "blocked")
+    assert [c["id"] for c in told["checks"] if c["status"] == "blocked"] == [check.strip()]
+    assert call(capsys, "results", "promote", LABEL)[0] == 1
+    assert not (places / "results").exists()
+
+
+def test_verify_tells_what_it_recomputed(capsys: pytest.CaptureFixture[str]) -> None:
+    run_of(committed())
+    code, out, _ = call(capsys, "results", "verify", LABEL)
+    assert code == 0
+    for words in ("ok", "recomputed from 45 samples", "record.workload", "record.sources", "nothing found"):
+        assert words in out
+
+
+def test_verify_of_a_broken_or_missing_record_is_blocked(capsys: pytest.CaptureFixture[str], places: Path) -> None:
+    (places / "torn.json").write_text("{")
+    code, out, _ = call(capsys, "results", "verify", "torn.json", "nobody")
+    assert code == 1
+    assert out.count("record.valid") == 2
+
+
+def test_a_workload_that_is_registered_otherwise_now_is_a_warning(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_of(committed())
+    for digests in ({}, {NAME: {"large": "sha256:" + "00" * 32}}):
+        monkeypatch.setattr(discovery, "registered_digests", lambda digests=digests: digests)
+        code, out, _ = call(capsys, "results", "verify", LABEL, "--json")
+        assert (code, json.loads(out)[0]["status"]) == (0, "warning")
+
+
+def test_an_unregistered_workload_and_a_folder_without_git_are_skipped(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_of(gpu_record(workload=replace(gpu_record().workload, registered_digest=None)))
+    monkeypatch.setattr(source, "has_git", lambda root: False)
+    _, out, _ = call(capsys, "results", "verify", LABEL, "--json")
+    told = {check["id"]: check["status"] for check in json.loads(out)[0]["checks"]}
+    assert (told["record.workload"], told["record.sources"]) == ("skipped", "skipped")
+
+
+def test_clear_moves_aside_and_deletes_nothing(capsys: pytest.CaptureFixture[str], places: Path) -> None:
+    path = run_of(gpu_record())
+    content = path.read_bytes()
+    code, out, _ = call(capsys, "results", "clear", LABEL)
+    assert (code, "moved" in out) == (0, True)
+    assert not path.exists()
+    (kept,) = (places / "runs" / labels.CLEARED).glob("*/*/record.json")
+    assert kept.read_bytes() == content
+    assert call(capsys, "results", "clear", LABEL)[0] == 1
+    run_of(gpu_record())
+    assert call(capsys, "results", "clear", LABEL)[0] == 0  # twice the same label: two places
+    assert len(list((places / "runs" / labels.CLEARED).glob("*/*/record.json"))) == 2
+
+
+def test_clear_never_touches_a_promoted_record(capsys: pytest.CaptureFixture[str], places: Path) -> None:
+    path = run_of(committed())
+    call(capsys, "results", "promote", LABEL)
+    other = run_of(cpu_record())
+    code, out, _ = call(capsys, "results", "clear", LABEL)
+    assert code == 0
+    assert f"kept    {NAME}/{LABEL}" in out
+    assert path.exists()
+    assert (places / "results" / NAME / f"{LABEL}.json").exists()
+    assert not other.exists()
+    assert call(capsys, "results", "clear", LABEL, "--json")[0] == 1
+
+
+def test_clear_leaves_a_run_that_is_going_on(capsys: pytest.CaptureFixture[str]) -> None:
+    folder = labels.run_folder(NAME, "going")
+    folder.mkdir(parents=True)
+    with (folder / "journal.jsonl").open("w") as journal:
+        fcntl.flock(journal, fcntl.LOCK_EX)
+        code, _, err = call(capsys, "results", "clear", "going")
+    assert (code, "it is going on" in err) == (1, True)
+    assert folder.exists()
+
+
+@pytest.mark.parametrize("action", ["promote", "clear", "verify", "show"])
+@pytest.mark.parametrize("label", ["", "..", "a..b", "x" * 65, "a b", "/etc/passwd", "../x"])
+def test_labels_that_are_none_are_refused(action: str, label: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = call(capsys, "results", action, label)
+    assert code in (1, 2)
+    assert "blocked" in err + out
+    assert "Traceback" not in err
+
+
+def test_a_label_used_by_two_experiments_has_to_be_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    run_of(gpu_record())
+    run_of(cpu_record())
+    code, _, err = call(capsys, "results", "show", LABEL)
+    assert (code, "--experiment" in err) == (2, True)
+    code, out, _ = call(capsys, "results", "show", LABEL, "--experiment", NAME)
+    assert (code, "every layer" in out) == (0, True)
+
+
+def test_an_error_with_json_is_json_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = call(capsys, "results", "promote", "nobody", "--json")
+    told = json.loads(out)
+    assert (code, err, told["status"]) == (1, "", "blocked")
+    assert set(told) == {"status", "wanted", "found", "next", "where"}
+
+
+def test_compare_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    run_of(gpu_record())
+    run_of(second(every_ms=240.0))
+    code, out, _ = call(capsys, "compare", LABEL, "2026-12-01-b")
+    assert code == 0
+    assert "faster" in out
+    code, out, _ = call(capsys, "compare", LABEL, "2026-12-01-b", "--json")
+    assert {pair["candidate"] for pair in json.loads(out)["pairs"]} == {c.name for c in gpu_record().candidates}
+    code, _, err = call(capsys, "compare", LABEL, "2026-12-01-b", "--across", "mood")
+    assert (code, "model_commit" in err) == (2, True)
+
+
+def test_compare_across_a_field_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    run_of(gpu_record())
+    run_of(second(runtime=replace(gpu_record().runtime, torch="2.12.0+cu130")))
+    code, _, err = call(capsys, "compare", LABEL, "2026-12-01-b")
+    assert (code, "torch" in err, "--across torch" in err) == (1, True, True)
+    code, out, _ = call(capsys, "compare", LABEL, "2026-12-01-b", "--across", "torch")
+    assert code == 0
+    assert "across torch: 2.11.0+cu130, 13.0 against 2.12.0+cu130, 13.0" in out
+
+
+def test_report_on_the_command_line(capsys: pytest.CaptureFixture[str], places: Path) -> None:
+    store.write(gpu_record(), labels.promoted_path(NAME, LABEL))
+    code, out, _ = call(capsys, "report", "--json")
+    rows = json.loads(out)["rows"]
+    mine = [row for row in rows if row["experiment"] == NAME and row["run_labels"]]
+    assert [(row["profile"], row["status"]) for row in mine] == [("TRAIN-CUDA130-MECHANISM", "gpu_measured")]
+    assert code == 0
+    (places / "results" / NAME / "torn.json").write_text("{")
+    code, out, _ = call(capsys, "report")
+    assert (code, "blocked" in out) == (1, True)
+    code, _, err = call(capsys, "report", "--profile", "TRAIN-CPUU")
+    assert (code, "TRAIN-CPU" in err) == (2, True)
+
+
+def test_colour_is_only_for_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal:
+        def isatty(self) -> bool:
+            return True
+
+    terminal: Any = Terminal()
+    monkeypatch.delenv("NO_COLOR")
+    monkeypatch.setenv("TERM", "xterm")
+    assert "\x1b[" in printing.status("ok", terminal)
+    assert printing.width(printing.status("ok", terminal)) == 2
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert printing.status("ok", terminal) == "ok"
+
+
+def test_columns_align_also_with_wide_characters() -> None:
+    lines = printing.table(("a", "b"), [("训练", "x"), ("plain", "y")])
+    assert [printing.width(line[: line.rindex(mark)]) for line, mark in zip(lines, "bxy", strict=True)] == [10, 10, 10]
+    assert printing.table((), []) == []
+
+
+def python(*argv: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    environ = {**os.environ, **environment}
+    return subprocess.run(
+        [sys.executable, "-m", "experiments", *argv], cwd=ROOT, env=environ, capture_output=True, text=True, check=False
+    )
+
+
+def test_the_real_command_line_starts_without_heavy_packages() -> None:
+    code = (
+        "import sys\nfrom experiments.cli.entry import main\nmain(['list', '--json'])\n"
+        "heavy = {'torch', 'jsonschema', 'rich', 'matplotlib'} & set(sys.modules)\n"
+        "sys.stderr.write(' '.join(heavy))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    assert isinstance(json.loads(done.stdout), list)
+
+
+def test_wrong_usage_and_unknown_names_have_no_traceback() -> None:
+    for argv, code in ((("lst",), 2), ((), 2), (("show", "mixed_precision_backwrd"), 2), (("results",), 2)):
+        done = python(*argv)
+        assert done.returncode == code, done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_output_that_nobody_reads_is_no_error() -> None:
+    shell = f"{sys.executable} -m experiments --help | head -c 1 >/dev/null; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", shell], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert "Traceback" not in done.stderr
+
+
+def test_interrupted_is_130(tmp_path: Path) -> None:
+    code = (
+        "import sys, time\nfrom experiments.cli import entry, listing\n"
+        "def slow(args):\n print('ready', flush=True)\n time.sleep(30)\n"
+        "listing.run = slow\nsys.exit(entry.main(['list']))\n"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert child.stdout is not None
+    assert child.stdout.readline() == "ready\n"
+    time.sleep(0.05)
+    child.send_signal(signal.SIGINT)
+    _, err = child.communicate(timeout=20)
+    assert (child.returncode, err) == (130, "interrupted\n")
+
+
+def test_summaries_are_compared_to_the_last_bits_only() -> None:
+    taken = gpu_record().candidates[0]
+    assert taken.summary == summary.summarise(taken.name, taken.samples)
+
+
+def test_a_usage_error_among_labels_is_still_wrong_usage() -> None:
+    with pytest.raises(LabError, match="run label"):
+        results_verify._entry("..x", None)
+    assert results_command.ABOUT.keys() >= {"list", "show", "verify", "promote", "clear"}
