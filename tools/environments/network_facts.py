@@ -6,7 +6,6 @@ Addresses may be private: only variable names, schemes and answers leave this mo
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -107,6 +106,7 @@ def _ask(environ: Mapping[str, str], model: str, revision: str, time_limit_s: fl
     through = next((proxy for proxy in proxies(environ) if proxy.scheme.startswith("socks")), None)
     if through:
         return _ask_socks(environ[through.variable], through.variable, time_limit_s)
+    import http.client
     import urllib.error
     import urllib.parse
     import urllib.request
@@ -122,7 +122,7 @@ def _ask(environ: Mapping[str, str], model: str, revision: str, time_limit_s: fl
         return False, f"answers {error.code}" + (" (no such model or revision)" if error.code == 404 else "")
     except urllib.error.URLError as error:
         return False, f"does not answer ({type(error.reason).__name__})"
-    except (OSError, ValueError) as error:  # a time limit while reading, an address that is none
+    except (OSError, ValueError, http.client.HTTPException) as error:  # a time limit while reading, an odd address
         return False, f"does not answer ({type(error).__name__})"
 
 
@@ -137,8 +137,3 @@ def _ask_socks(value: str, variable: str, time_limit_s: float) -> tuple[bool, st
             return True, f"the SOCKS proxy of {variable} takes connections"
     except (OSError, ValueError) as error:
         return False, f"the SOCKS proxy of {variable} does not answer ({type(error).__name__})"
-
-
-def current(environ: Mapping[str, str] | None = None) -> tuple[Proxy, ...]:
-    """The proxies of this process."""
-    return proxies(os.environ if environ is None else environ)

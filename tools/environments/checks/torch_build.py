@@ -88,13 +88,13 @@ def _reason(pin: TorchPin, facts: Facts, version: Version) -> str:
 
 
 def fitting_profile(profile: Profile, facts: Facts, version: Version, profiles: Mapping[str, Profile]) -> str | None:
-    """The profile of the same topic and capabilities whose pin this torch is, if the driver is new enough for it."""
+    """The GPU profile of the same topic and capabilities whose pin this is, where the driver is new enough for it."""
     driver = facts.host.gpu.driver if facts.host.gpu else None
     for other in profiles.values():
         same = (other.topic, set(other.capabilities)) == (profile.topic, set(profile.capabilities))
         if not same or other.torch is None or not build_fits(other.torch, version, facts.host.system):
             continue
-        if other.gpu is None or (driver and numbers(driver) >= numbers(other.gpu.driver_native)):
+        if other.gpu and driver and numbers(driver) >= numbers(other.gpu.driver_native):
             return other.id
     return None
 

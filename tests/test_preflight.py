@@ -1,0 +1,100 @@
+"""A preflight of this very interpreter, with the real torch in it, and the callers' side of `run`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tools.environments import preflight, preflight_facts, registry
+from tools.environments.errors import LabError
+from tools.environments.model import Check, Report
+
+REGISTRY = registry.load()
+CPU = REGISTRY.get("TRAIN-CPU")
+
+
+def test_real_torch_passes_every_check_about_torch() -> None:
+    report = preflight.run(CPU, REGISTRY)
+    status = {check.id: check for check in report.checks}
+    for name in (
+        "torch.import",
+        "torch.build",
+        "torch.cuda",
+        "operation.float32",
+        "operation.float16",
+        "operation.bfloat16",
+    ):
+        assert status[name].status == "ok", status[name]
+    assert status["packages.import"].status == "ok", status["packages.import"]
+    assert status["packages.dependencies"].status == "ok", status["packages.dependencies"]
+    assert report.registry_digest == REGISTRY.digest
+
+
+def test_quick_run_starts_no_child(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_arguments: object, **_options: object) -> None:
+        raise AssertionError("a child was started")
+
+    monkeypatch.setattr(preflight_facts, "Probe", refuse)
+    report = preflight.run(CPU, REGISTRY, quick=True)
+    assert {check.status for check in report.checks if check.id.startswith("operation.")} == {"skipped"}
+
+
+def test_will_download_alone_means_the_default_model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HF_HOME", str(tmp_path))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    found = {check.id: check for check in preflight.run(CPU, REGISTRY, quick=True, will_download=True).checks}
+    assert found["hub.reach"].status == "blocked"
+    assert found["hub.reach"].wanted.startswith("Qwen/Qwen2.5-0.5B from ")
+    other = preflight.run(CPU, REGISTRY, quick=True, model="me/mine@v1")
+    assert next(check for check in other.checks if check.id == "hub.reach").wanted.startswith("me/mine@v1 ")
+
+
+def test_unknown_id_to_accept_is_refused_before_anything_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preflight_facts, "gather", None)
+    with pytest.raises(LabError, match=r"python\.path") as refused:
+        preflight.run(CPU, REGISTRY, accept=["python-path"])
+    assert refused.value.code == 2
+
+
+def test_broken_requirement_file_ends_the_children(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[preflight_facts.Probe] = []
+
+    class Watched(preflight_facts.Probe):
+        def __init__(self, *arguments: object, **options: object) -> None:
+            super().__init__(*arguments, **options)  # type: ignore[arg-type]
+            started.append(self)
+
+    monkeypatch.setattr(preflight_facts, "Probe", Watched)
+    with pytest.raises(LabError, match=r"torch-cpu\.txt"):
+        preflight.run(CPU, REGISTRY, root=tmp_path)
+    assert len(started) == 2
+    assert all(probe._child.poll() is not None for probe in started)
+
+
+@pytest.mark.parametrize(
+    ("status", "strict", "code"),
+    [("ok", False, 0), ("warning", False, 0), ("warning", True, 1), ("blocked", False, 1), ("skipped", True, 0)],
+)
+def test_exit_codes(status: str, strict: bool, code: int) -> None:
+    report = Report("P", "sha256:0", (Check("host.python", status, "", ""),))  # type: ignore[arg-type]
+    assert preflight.exit_code(report, strict=strict) == code
+
+
+@pytest.mark.parametrize(
+    ("taken", "current", "name"),
+    [((), "", "llm"), ((), "llm", "llm_2"), (("llm", "llm_2"), "llm_3", "llm_4"), (("llm",), "", "llm_2")],
+)
+def test_a_fresh_name_is_free(tmp_path: Path, taken: tuple[str, ...], current: str, name: str) -> None:
+    for folder in taken:
+        (tmp_path / folder).mkdir()
+    assert preflight_facts.fresh_name("llm", current, tmp_path) == name
+
+
+def test_facts_describe_this_interpreter() -> None:
+    facts = preflight_facts.gather(CPU, preflight_facts.Request(quick=True))
+    assert facts.interpreter.prefix == sys.prefix
+    assert facts.probes is None
+    assert facts.torch_on_disk is not None
+    assert facts.torch_on_disk[1] is None
