@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import sample_records
 
+from experiments.evidence import store
 from tools.documents import __main__ as command
-from tools.documents import blocks, links, profile_tables, topic_pages
+from tools.documents import blocks, links, profile_tables, result_parts, topic_pages
 from tools.environments import registry
 from tools.environments.layout import ROOT
 
@@ -197,3 +200,41 @@ def test_the_documents_of_this_checkout_hold() -> None:
         check=False,
     )
     assert (child.returncode, child.stdout) == (0, "ok       documents agree with registry and records\n")
+
+
+def test_a_result_comes_from_the_newest_record_of_that_very_profile(known: registry.Registry, tmp_path: Path) -> None:
+    """Held against a real record where the checkout has one; without any, the words say so."""
+    makers = result_parts.makers(known, tmp_path)  # a checkout without results
+    page = tmp_path / "docs" / "a.md"
+    arguments = ("mixed_precision_backward", "TRAIN-CPU")
+    assert makers["result"](arguments, page) == "not measured: `mixed_precision_backward`, `TRAIN-CPU`"
+    assert makers["result"](arguments, page.with_name("a.zh.md")).startswith("未测量")
+    for wrong in ((), ("no_such_experiment", "TRAIN-CPU"), ("mixed_precision_backward",)):
+        with pytest.raises(ValueError, match="an experiment and a profile"):
+            makers["result"](wrong, page)
+
+
+def test_the_rows_of_a_topic_name_every_workload_and_fill_none_from_elsewhere(
+    known: registry.Registry, tmp_path: Path
+) -> None:
+    makers = result_parts.makers(known, tmp_path)
+    lines = makers["result-index"](("training_mechanism",), tmp_path / "a.md").splitlines()[2:]
+    profiles = [profile for profile in known.profiles.values() if profile.topic == "training_mechanism"]
+    assert {line.split(" | ")[0].strip("| `") for line in lines} == {p.id for p in profiles if p.experiments}
+    assert all("not measured" in line for line in lines)
+    with pytest.raises(ValueError, match="one of"):
+        makers["result-index"](("no_such_topic",), tmp_path / "a.md")
+
+
+def test_a_committed_record_is_shown_with_its_link(known: registry.Registry, tmp_path: Path) -> None:
+    record = sample_records.cpu_record()
+    identity = replace(record.identity, experiment="mixed_precision_backward")
+    record = replace(record, identity=identity)
+    target = tmp_path / "experiments" / "results" / record.identity.experiment / f"{record.identity.run_label}.json"
+    target.parent.mkdir(parents=True)
+    store.write(record, target)
+    text = result_parts.makers(known, tmp_path)["result"](
+        ("mixed_precision_backward", record.profile.id), tmp_path / "docs" / "a.md"
+    )
+    assert f"[{record.identity.run_label}](../experiments/results/" in text
+    assert record.candidates[0].name in text

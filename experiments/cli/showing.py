@@ -15,7 +15,7 @@ def show_record(record: Record, standing: str | None = None) -> None:
     level = record.evidence_level or "plan"
     say(record_text.headline(record, standing).replace(level, status(level), 1))
     say()
-    own = _own_table(record)
+    own = own_table(record)
     if own is not None:
         for line in table(own.columns, own.rows):
             say(line)
@@ -50,7 +50,7 @@ def details(record: Record) -> None:
         previous = word
 
 
-def _own_table(record: Record) -> Any:
+def own_table(record: Record) -> Any:
     """The experiment's own table, drawn from the record; None where this checkout has no such experiment."""
     if record.identity.experiment not in discovery.packages():
         return None
