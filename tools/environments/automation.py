@@ -94,7 +94,9 @@ def _build(environ: Mapping[str, str], prefix: Path, requirement_file: Path, loc
     from tools.environments import index_settings, indexes
 
     settings = index_settings.resolve(index_settings.Options(), environ)
-    _say(f"{NAME}   making {prefix} once, with what {requirement_file.name} names; about 35 MB to download")
+    _say(
+        f"{NAME}   making {prefix} once, with what {requirement_file.name} names; about 30 MB to download, 80 MB on disk"
+    )
     shutil.rmtree(prefix, ignore_errors=True)
     _create(prefix)
     wheel = indexes.pip_wheel(prefix / "pip-wheel", settings)
