@@ -78,7 +78,7 @@ def resolve(
         for place, value in candidates:
             if value:
                 origin[setting] = place
-                return value.strip()
+                return _checked(place, value.strip())
         return None
 
     index_url = first(
@@ -141,6 +141,18 @@ def uv_config_files(environ: Mapping[str, str]) -> tuple[Path, ...]:
         return (Path(named),)
     home = Path(environ.get("HOME") or "/nonexistent")
     return (Path(environ.get("XDG_CONFIG_HOME") or home / ".config") / "uv/uv.toml", Path("/etc/uv/uv.toml"))
+
+
+def _checked(place: str, address: str) -> str:
+    if re.fullmatch(r"(?:https?://|file:///)[^\s\[\]]+", address):
+        return address
+    raise LabError(
+        wanted="an index as http(s)://... or file:///...",
+        found=without_credentials(address)[:80],
+        next="give a whole address, such as https://mirror.example/simple",
+        where=place,
+        code=EXIT_USAGE,
+    )
 
 
 def _find_links(

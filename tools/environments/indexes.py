@@ -101,9 +101,10 @@ def answers(index: str, *, limit_s: float = 5.0) -> LabError | None:
 
 def _folder(address: str) -> Path | None:
     """The folder of a file:// address, which pip and uv read as an index too; None for any other."""
-    parts = urllib.parse.urlsplit(address)
-    folder = Path(urllib.parse.unquote(parts.path))
-    return folder if parts.scheme == "file" and folder.is_dir() else None
+    if not address.startswith("file://"):
+        return None
+    folder = Path(urllib.parse.unquote(urllib.parse.urlsplit(address).path))
+    return folder if folder.is_dir() else None
 
 
 def cannot_judge(error: LabError, environ: Mapping[str, str] = os.environ) -> bool:
@@ -202,14 +203,14 @@ def _certificates() -> ssl.SSLContext | None:
     return ssl.create_default_context(cafile=given)
 
 
-def _fetch(url: str, place: str, timeout_s: float, *, at_most: int = -1) -> bytes:
-    parts = urllib.parse.urlsplit(url)
-    bare = urllib.parse.urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
-    request = urllib.request.Request(bare, headers={"Accept": "text/html, */*;q=0.1"})
-    if parts.username is not None:
-        secret = f"{urllib.parse.unquote(parts.username)}:{urllib.parse.unquote(parts.password or '')}"
-        request.add_header("Authorization", "Basic " + base64.b64encode(secret.encode()).decode())
+def _fetch(url: str, place: str, timeout_s: float, *, at_most: int | None = None) -> bytes:
     try:
+        parts = urllib.parse.urlsplit(url)
+        bare = urllib.parse.urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+        request = urllib.request.Request(bare, headers={"Accept": "text/html, */*;q=0.1"})
+        if parts.username is not None:
+            secret = f"{urllib.parse.unquote(parts.username)}:{urllib.parse.unquote(parts.password or '')}"
+            request.add_header("Authorization", "Basic " + base64.b64encode(secret.encode()).decode())
         with urllib.request.urlopen(request, timeout=timeout_s, context=_certificates()) as answer:
             content: bytes = answer.read(at_most)
             return content

@@ -113,8 +113,8 @@ def _unpack_pip(work: Work) -> None:
     wheel = indexes.pip_wheel(folder, work.request.settings)
     if wheel.parent != folder:
         wheel = Path(shutil.copy(wheel, folder))
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(folder)
+    with zipfile.ZipFile(wheel) as archive:  # without its metadata: it would find itself installed already
+        archive.extractall(folder, [name for name in archive.namelist() if name.startswith("pip/")])
 
 
 def _child(work: Work, step: Step) -> install_children.Ended:

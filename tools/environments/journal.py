@@ -32,7 +32,11 @@ class Progress:
 
 
 class Journal:
-    """The journal of one environment. Every write reaches the disk before the next step starts."""
+    """The journal of one environment.
+
+    Nothing waits for the disk: after a power cut the journal may lag behind the files, which only repeats a step; were
+    it ahead of them, the sweep of every RECORD would still find what is missing.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -91,7 +95,6 @@ class Journal:
                 line = _line(event)
                 if os.write(handle, line) != len(line):
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
-                os.fsync(handle)
             finally:
                 os.close(handle)
         except OSError as error:
