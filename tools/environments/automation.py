@@ -34,16 +34,19 @@ _LAST_LINES = 6
 
 
 def identity(prefix: Path = PREFIX, requirement_file: Path = REQUIREMENT_FILE) -> dict[str, str]:
-    """What the environment must have been made from to be current. The folder counts: a moved one has dead scripts."""
+    """What the environment must have been made from to be current. The folder counts: a moved one has dead scripts.
+
+    Of the Python only the minor version counts, so that two of the same do not rebuild it in turn.
+    """
     return {
         "prefix": str(prefix),
-        "python": f"{sys.version_info[0]}.{sys.version_info[1]} {os.path.realpath(sys.executable)}",
+        "python": f"{sys.version_info[0]}.{sys.version_info[1]}",
         "requirements": "sha256:" + hashlib.sha256(requirement_file.read_bytes()).hexdigest(),
     }
 
 
 def is_current(prefix: Path = PREFIX, requirement_file: Path = REQUIREMENT_FILE) -> bool:
-    """True when the environment was finished, from these requirements, for this Python and folder, and still starts."""
+    """True when the environment was finished, from these requirements, for this Python and folder, and has its interpreter."""
     try:
         stamp = json.loads((prefix / _STAMP).read_bytes())
     except (OSError, ValueError):
