@@ -73,3 +73,21 @@ def test_modules_are_located_without_importing(tmp_path: Path, monkeypatch: pyte
         "half_made": None,
         "sys": "",
     }
+
+
+def test_metadata_that_cannot_be_read_or_names_nothing(tmp_path: Path) -> None:
+    (tmp_path / "a-1.dist-info" / "METADATA").mkdir(parents=True)
+    (tmp_path / "b-1.dist-info").mkdir()
+    (tmp_path / "c-1.dist-info").mkdir()
+    (tmp_path / "c-1.dist-info" / "METADATA").write_bytes(b"\xff\x00: x\nName: -\nVersion: 1\n")
+    (tmp_path / "~d").mkdir()
+    install(tmp_path, "twice", "1")
+    install(tmp_path, "twice", "2")
+    facts = package_facts.gather([str(tmp_path)])
+    assert {Path(problem.path).name: problem.words for problem in facts.problems} == {
+        "a-1.dist-info": "cannot be read: Is a directory",
+        "b-1.dist-info": "has no METADATA file",
+        "c-1.dist-info": "its METADATA names no package or no version",
+        "twice-2.dist-info": "twice is recorded twice here, also as twice-1.dist-info",
+        "~d": "left behind by an interrupted uninstall or upgrade",
+    }

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tools.environments import preflight, preflight_facts, registry
+from tools.environments import preflight, preflight_facts, registration, registry, stamp
 from tools.environments.errors import LabError
 from tools.environments.model import Check, Report
+from tools.environments.package_facts import PackageFacts
 
 REGISTRY = registry.load()
 CPU = REGISTRY.get("TRAIN-CPU")
@@ -98,3 +99,44 @@ def test_facts_describe_this_interpreter() -> None:
     assert facts.probes is None
     assert facts.torch_on_disk is not None
     assert facts.torch_on_disk[1] is None
+
+
+@pytest.fixture
+def notebooks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A site-packages of its own to register in, and no kernels but those made here."""
+    monkeypatch.setattr(registration, "site_packages", lambda: tmp_path)
+    for name in ("HOME", "JUPYTER_DATA_DIR"):
+        monkeypatch.setenv(name, str(tmp_path))
+    return tmp_path
+
+
+def test_notebooks_are_judged_where_asked_for(notebooks: Path) -> None:
+    nothing = PackageFacts({})
+    assert preflight_facts._notebook(preflight_facts.Request(), nothing) is None
+    for quick in (True, False):
+        asked = preflight_facts.Request(quick=quick, notebook=True)
+        answer = preflight_facts._notebook(asked, nothing)
+        assert answer is not None
+        assert (answer[0].id, answer[0].status) == ("notebook.registration", "blocked")
+    registration.register(notebooks)
+    answer = preflight_facts._notebook(preflight_facts.Request(quick=True, notebook=True), nothing)
+    assert answer is not None
+    assert [check.status for check in answer] == ["ok", "skipped"]
+
+
+@pytest.mark.parametrize(("content", "profile", "torn"), [(None, None, False), ("{", None, True)])
+def test_stamp_of_this_interpreter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str | None, profile: str | None, torn: bool
+) -> None:
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    if content is not None:
+        (tmp_path / stamp.FILE_NAME).write_text(content)
+    found = preflight_facts._stamp(CPU, "sha256:0")
+    assert (found.profile, found.torn is not None) == (profile, torn)
+
+
+def test_stamp_of_another_profile_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    stamp.write(stamp.Stamp("PT-CPU", "sha256:0", str(tmp_path), {}, None, "venv", {}, {}))
+    found = preflight_facts._stamp(CPU, "sha256:0")
+    assert (found.profile, found.reasons) == ("PT-CPU", ("it belongs to PT-CPU",))

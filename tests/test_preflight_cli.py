@@ -33,6 +33,11 @@ def own(tmp_path: Path) -> Environment:
     return make(tmp_path, CPU, CPU_TORCH, "2.13.0+cpu")
 
 
+def listed_ids(text: str) -> list[str]:
+    """The profile ids in a listing: the first word of each indented line."""
+    return [line.split()[0] for line in text.splitlines() if line.startswith("  ")]
+
+
 def test_healthy_environment_says_status_ok_first_and_alone(whole: Environment) -> None:
     answer = whole.run("--profile", "TRAIN-CPU")
     assert answer.stdout.startswith("status=ok · ")
@@ -213,3 +218,37 @@ def test_bare_environment_is_a_finding_not_an_error(tmp_path: Path) -> None:
         wrong = not_ok(report)
         assert wrong["packages.required"] == wrong["torch.import"] == "blocked"
         assert "-m pip install -r requirements/torch-cpu.txt" in check(report, "packages.required")["repair"]
+
+
+def test_main_in_this_process(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same entry, where coverage sees it: both listings, a report of each form, and every exit."""
+    from tools import environment_preflight
+    from tools.environments import preflight
+
+    assert environment_preflight.main(["--list-profiles"]) == 0
+    assert environment_preflight.main(["--list-profiles", "--json", "--quick"]) == 0
+    text, _, listed = capsys.readouterr().out.partition("{")
+    entries = json.loads("{" + listed)["profiles"]
+    assert sorted(listed_ids(text)) == sorted(entry["id"] for entry in entries)
+    code = environment_preflight.main(["--profile", "TRAIN-CPU", "--quick", "--json"])
+    assert (code == 1) == (json.loads(capsys.readouterr().out)["status"] == "blocked")
+    environment_preflight.main(["--profile", "TRAIN-CPU", "--quick", "--time-limit", "5"])
+    assert capsys.readouterr().out.startswith("status=")
+    assert environment_preflight.main(["--profile", "NO-SUCH"]) == 2
+    assert "blocked --profile" in capsys.readouterr().err
+
+    def interrupt(*_arguments: object, **_options: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(preflight, "run", interrupt)
+    assert environment_preflight.main(["--profile", "TRAIN-CPU"]) == 130
+    assert "interrupted" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [[], ["--profile", "TRAIN-CPU", "--time-limit", "soon"]])
+def test_wrong_usage_in_this_process(arguments: list[str]) -> None:
+    from tools import environment_preflight
+
+    with pytest.raises(SystemExit) as ended:
+        environment_preflight.main(arguments)
+    assert ended.value.code == 2
