@@ -46,7 +46,7 @@ def identity(prefix: Path = PREFIX, requirement_file: Path = REQUIREMENT_FILE) -
 
 
 def is_current(prefix: Path = PREFIX, requirement_file: Path = REQUIREMENT_FILE) -> bool:
-    """True when the environment was finished, from these requirements, for this Python and folder, and has its interpreter."""
+    """True when the environment was finished from just this, and its interpreter is still there."""
     try:
         stamp = json.loads((prefix / _STAMP).read_bytes())
     except (OSError, ValueError):
@@ -97,9 +97,7 @@ def _build(environ: Mapping[str, str], prefix: Path, requirement_file: Path, loc
     from tools.environments import index_settings, indexes
 
     settings = index_settings.resolve(index_settings.Options(), environ)
-    _say(
-        f"{NAME}   making {prefix} once, with what {requirement_file.name} names; about 30 MB to download, 80 MB on disk"
-    )
+    _say(f"{NAME}   making {prefix} once ({requirement_file.name}); about 30 MB to download, 80 MB on disk")
     shutil.rmtree(prefix, ignore_errors=True)
     _create(prefix)
     wheel = indexes.pip_wheel(prefix / "pip-wheel", settings)
