@@ -101,7 +101,7 @@ class Gate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checks:
-    """Finiteness and the gates. A gate that was not run is None, which never counts as passed."""
+    """Finiteness and the gates. A gate that was not run is null, which never counts as passed."""
 
     finite: Annotated[bool | None, "loss, gradients and parameters were all finite"] = None
     not_finite: Annotated[tuple[str, ...], "names of tensors that were not"] = ()

@@ -83,7 +83,7 @@ class Workload:
 
     name: Annotated[Name, "registered name, or the word the user gave"]
     registered_digest: Annotated[Digest | None, "digest of the workload registered under that name, if one is"] = None
-    digest: Annotated[Digest, "of `knobs`: see workload.digest"]
+    digest: Annotated[Digest, "of `knobs` in canonical JSON"]
     knobs: Annotated[Mapping[str, JsonValue], "every knob"]
     dtype: Annotated[Name, "precision of the baseline: float32, bfloat16, float16"]
     batch: Count
