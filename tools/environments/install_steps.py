@@ -21,6 +21,7 @@ from tools.environments.install_text import Narrator
 from tools.environments.journal import Journal, Progress
 from tools.environments.model import Plan, Profile, Step
 from tools.environments.planning import Request
+from tools.environments.registration import PTH_NAME
 
 TITLES = {"gate": "host gate", "pip-check": "pip check"}
 # What only the machine that will run an image can answer.
@@ -80,7 +81,7 @@ def mend(work: Work, progress: Progress) -> tuple[str, ...]:
     site = installed_files.site_packages(work.prefix)
     broken = installed_files.sweep(site).broken
     known = progress.facts.get("baseline")
-    strays = installed_files.strays(site, known) if isinstance(known, list) else ()
+    strays = installed_files.strays(site, [*known, PTH_NAME]) if isinstance(known, list) else ()
     if not broken and not strays:
         return progress.done
     # Before anything is removed: a package may belong to a step that counts as done.
@@ -186,12 +187,13 @@ def _whole(work: Work) -> str:
         raise LabError(
             wanted="every installed file as it was recorded",
             found=f"{first.distribution.name}: {first.problem}",
-            next="run the same command again: it takes out what is broken and installs it anew",
+            next="run the same command again: it takes out what is broken and installs it anew; if it stays so, the "
+            "package cache is damaged: uv cache clean (or pip cache purge) first",
             where=str(site),
         )
-    pin = work.profile.torch
+    pin = None if work.backend == "adopted" else work.profile.torch  # nothing was chosen here: preflight judges it
     found = installed_files.torch_build(site)
-    if pin is not None and work.plan.torch is not None and found != (work.plan.torch, pin.cuda):
+    if pin is not None and found != (work.plan.torch, pin.cuda):
         version, cuda = found or ("none", None)
         wanted, where = f"{work.plan.torch} (CUDA {pin.cuda})", f"{version} (CUDA {cuda})"
         raise refused(work.profile, work.prefix, [f"torch is {where} and not {wanted}: a later step replaced it"])

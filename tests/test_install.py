@@ -1,0 +1,298 @@
+"""Installs from beginning to end with real uv and real pip: current, resumed, refused, recreated, adopted."""
+
+from __future__ import annotations
+
+import ensurepip
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import install_checkout
+import pytest
+from install_checkout import Checkout
+
+from tools.environments import installed_files, stamp
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
+    """A checkout in which TINY-CPU was installed by uv, to be copied."""
+    checkout = install_checkout.make(tmp_path_factory.mktemp("template"))
+    answer = checkout.install("--backend", "uv")
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    return checkout
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> Checkout:
+    return install_checkout.make(tmp_path)
+
+
+@pytest.fixture
+def ready(template: Checkout) -> Checkout:
+    """The installed checkout, put back as it was after each test."""
+    saved = template.root.parent / "saved"
+    if not saved.exists():
+        shutil.copytree(template.root, saved, symlinks=True)
+    shutil.rmtree(template.root)
+    shutil.copytree(saved, template.root, symlinks=True)
+    return template
+
+
+def answered(checkout: Checkout, *arguments: str, code: int = 0, **options: Any) -> dict[str, Any]:
+    """The JSON object; stdout must hold that and nothing else."""
+    answer = checkout.install("--json", *arguments, **options)
+    assert answer.returncode == code, answer.stdout + answer.stderr
+    (line,) = answer.stdout.splitlines()
+    told: dict[str, Any] = json.loads(line)
+    return told
+
+
+@pytest.mark.parametrize("backend", ["uv", "venv"])
+def test_from_nothing_to_a_stamped_environment(fresh: Checkout, backend: str) -> None:
+    told = answered(fresh, "--backend", backend)
+    assert (told["status"], told["backend"], told["torch"]) == ("installed", backend, "2.13.0+cpu")
+    assert told["environment"] == "tiny_cpu"
+    assert told["prefix"] == str(fresh.prefix())
+    assert list(told["steps"]) == ["create", "pip", "torch", "tiny", "register", "pip-check", "preflight", "stamp"]
+    assert fresh.packages().keys() == {"pip", "tiny-alpha", "tiny-beta", "torch"}
+    assert fresh.whole().broken == ()
+    written = stamp.read(fresh.prefix())
+    assert written is not None
+    assert written.index["find_links"] == [str(fresh.wheels)]
+    ran = subprocess.run([told["python"], "-c", "import tools, tiny_alpha"], cwd="/", capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    assert (fresh.prefix() / "bin" / "pip").exists()
+
+
+def test_a_second_call_finds_it_current_in_well_under_a_second(ready: Checkout) -> None:
+    before = ready.journal()
+    told = answered(ready)
+    assert told["status"] == "current"
+    assert told["seconds"] < 1
+    assert ready.journal() == before
+    assert "environment current (0." in ready.install().stdout
+
+
+def test_the_output_is_one_line_a_step(fresh: Checkout) -> None:
+    lines = fresh.install("--backend", "uv").stdout.splitlines()
+    assert lines[0].startswith("TINY-CPU · tiny packages · about 0.1 GB to download, 0.1 GB on disk")
+    named = [line.split("  ")[1] for line in lines[1:]]
+    wanted = ["host gate", "create", "pip", "torch", "tiny", "register", "pip check", "preflight", "stamp"]
+    assert named == [*wanted, "activate", "check", "remove"]
+    assert all("\x1b" not in line for line in lines)
+
+
+def test_fault_26_changed_requirements_are_not_passed_over(ready: Checkout) -> None:
+    (ready.root / "requirements" / "tiny.txt").write_text("tiny-alpha>=1,<2\ntiny-beta>=1.1\n")
+    told = answered(ready, code=1)
+    assert "asks for other packages" in told["error"]["found"]
+    assert "--env-name tiny_cpu_2" in told["error"]["next"]
+    assert answered(ready, "--recreate")["status"] == "installed"
+    assert answered(ready)["status"] == "current"
+
+
+def test_another_profiles_environment_is_refused(ready: Checkout) -> None:
+    told = answered(ready, "--env-name", "tiny_cpu", profile="OTHER-CPU", code=1)
+    assert told["error"]["found"] == "it belongs to TINY-CPU"
+    assert "create a new environment" in told["error"]["next"]
+    assert "--profile OTHER-CPU --env-name other_cpu" in told["error"]["next"]
+
+
+def test_packages_changed_by_hand_are_refused(ready: Checkout) -> None:
+    site = installed_files.site_packages(ready.prefix())
+    command = [install_checkout.UV, "pip", "install", "-q", "--offline", "--no-index", "--find-links", str(ready.wheels)]
+    subprocess.run([*command, "--python", str(ready.prefix() / "bin/python"), "tiny-beta==1.0.0"], check=True)
+    assert "tiny-beta 1.1.0 -> 1.0.0" in answered(ready, code=1)["error"]["found"]
+    assert (site / "tiny_beta").is_dir()
+
+
+def test_files_removed_by_hand_are_refused(ready: Checkout) -> None:
+    (installed_files.site_packages(ready.prefix()) / "tiny_alpha" / "m7.py").unlink()
+    assert "tiny_alpha/m7.py is missing" in answered(ready, code=1)["error"]["found"]
+
+
+def test_another_python_than_the_environments_is_refused(ready: Checkout) -> None:
+    other = "3.12" if install_checkout.PYTHON == "3.11" else "3.11"
+    assert f"not {other}" in answered(ready, "--python", other, code=1)["error"]["found"]
+
+
+def test_a_torn_stamp_and_a_torn_journal_are_findings(ready: Checkout) -> None:
+    path = ready.prefix() / stamp.FILE_NAME
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    told = answered(ready, code=1)
+    assert "not whole JSON" in told["error"]["found"]
+    path.unlink()
+    (ready.state() / "journal.jsonl").write_text('{"event":"begin"\nrubbish\n')
+    told = answered(ready, code=1)
+    assert "line 1 is damaged" in told["error"]["found"]
+    assert answered(ready, "--recreate")["status"] == "installed"
+
+
+def test_an_environment_it_did_not_make_is_left_alone(fresh: Checkout) -> None:
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(fresh.prefix())], check=True)
+    told = answered(fresh, code=1)
+    assert "one that it did not make" in told["error"]["found"]
+    assert "--adopt" in told["error"]["next"]
+
+
+def test_recreate_removes_no_folder_that_is_no_environment(fresh: Checkout) -> None:
+    fresh.prefix().mkdir(parents=True)
+    (fresh.prefix() / "thesis.tex").touch()
+    told = answered(fresh, "--recreate", code=1)
+    assert "no environment" in told["error"]["found"]
+    assert (fresh.prefix() / "thesis.tex").exists()
+
+
+def test_a_step_that_fails_is_resumed_at_that_step(fresh: Checkout) -> None:
+    hidden = fresh.wheels.parent / "hidden"
+    hidden.mkdir()
+    for name in fresh.wheels.glob("tiny_beta*"):
+        shutil.move(name, hidden)
+    told = answered(fresh, "--backend", "uv", code=1)
+    assert "tiny-beta" in told["error"]["found"]
+    for name in list(hidden.iterdir()):
+        shutil.move(name, fresh.wheels)
+    answer = fresh.install("--backend", "uv")
+    assert answer.returncode == 0
+    assert "resuming at tiny" in answer.stdout
+    kept = [line.split()[0] for line in answer.stdout.splitlines() if line.rstrip().endswith("kept")]
+    assert kept == ["create", "pip", "torch"]
+
+
+def test_files_that_vanish_while_it_is_unfinished_are_installed_anew(fresh: Checkout) -> None:
+    """A killed package step: metadata there, files missing; neither pip nor uv notices."""
+    child = fresh.start("--backend", "uv")
+    assert fresh.wait_for("done", "tiny", child)
+    os.killpg(child.pid, 9)
+    child.wait()
+    site = installed_files.site_packages(fresh.prefix())
+    (site / "torch" / "part_7.py").unlink()
+    (site / "tiny_alpha" / "m9.py").unlink()  # not emptied in place: uv's cache shares the file
+    (site / "tiny_alpha" / "m9.py").touch()
+    (site / "half_there").mkdir()
+    answer = fresh.install("--backend", "uv")
+    assert answer.returncode == 0, answer.stdout
+    assert "half installed, taken out: tiny-alpha, torch, half_there" in answer.stdout
+    assert fresh.whole().broken == ()
+    assert not (site / "half_there").exists()
+
+
+def test_changed_requirements_start_an_unfinished_one_over(fresh: Checkout) -> None:
+    child = fresh.start("--backend", "uv")
+    assert fresh.wait_for("done", "torch", child)
+    os.killpg(child.pid, 9)
+    child.wait()
+    (fresh.root / "requirements" / "tiny.txt").write_text("tiny-alpha>=1,<2\ntiny-beta>=1.1\n")
+    answer = fresh.install("--backend", "uv")
+    assert answer.returncode == 0, answer.stdout
+    assert "starting over: the unfinished one was made for another requirement text" in answer.stdout
+
+
+def test_an_unfinished_one_of_another_profile_is_refused(fresh: Checkout) -> None:
+    child = fresh.start("--backend", "uv")
+    assert fresh.wait_for("done", "create", child)
+    os.killpg(child.pid, 9)
+    child.wait()
+    told = answered(fresh, "--env-name", "tiny_cpu", profile="OTHER-CPU", code=1)
+    assert "belongs to TINY-CPU, and is unfinished" in told["error"]["found"]
+
+
+def test_a_second_installer_waits_and_says_for_whom(fresh: Checkout) -> None:
+    first = fresh.start("--backend", "uv")
+    assert fresh.wait_for("start", "create", first)
+    second = fresh.install("--backend", "uv")
+    assert first.wait(60) == 0
+    assert second.returncode == 0
+    assert f"waiting for process {first.pid} (install of TINY-CPU" in second.stdout
+    assert "environment current" in second.stdout
+    first.communicate()
+
+
+def test_a_profile_without_torch(fresh: Checkout) -> None:
+    told = answered(fresh, "--backend", "uv", profile="TINY-DELIVERY")
+    assert told["torch"] is None
+    assert "torch" not in told["steps"]
+
+
+def test_a_preflight_that_blocks_leaves_no_stamp(fresh: Checkout) -> None:
+    document = json.loads((fresh.root / "requirements" / "environment-profiles.json").read_text())
+    document["profiles"][0]["required_modules"].append("not_there")
+    (fresh.root / "requirements" / "environment-profiles.json").write_text(json.dumps(document))
+    told = answered(fresh, "--backend", "uv", code=1)
+    assert told["error"]["where"] == "preflight"
+    assert "not_there" in told["error"]["found"]
+    assert stamp.read(fresh.prefix()) is None
+    document["profiles"][0]["required_modules"].pop()
+    (fresh.root / "requirements" / "environment-profiles.json").write_text(json.dumps(document))
+    assert list(answered(fresh, "--backend", "uv")["steps"]) == ["preflight", "stamp"]
+
+
+def run(checkout: Checkout, *command: str) -> None:
+    subprocess.run(command, cwd=checkout.root, env=checkout.environ, check=True, capture_output=True)
+
+
+def by_hand(checkout: Checkout, prefix: Path) -> None:
+    """The reference text's manual commands, on the tiny wheels."""
+    python, folder = str(prefix / "bin" / "python"), ("--no-index", "--find-links", str(checkout.wheels))
+    run(checkout, sys.executable, "-m", "venv", str(prefix))
+    run(checkout, python, "-m", "pip", "install", *folder, "torch==2.13.0+cpu")
+    run(checkout, python, "-m", "pip", "install", *folder, "-r", "requirements/tiny.txt")
+    run(checkout, python, "tools/register_notebook_runtime.py")
+    run(checkout, python, "-m", "pip", "check")
+
+
+def by_hand_with_uv(checkout: Checkout, prefix: Path) -> None:
+    """The same by uv, which takes a tenth of the time."""
+    bundled = str(Path(ensurepip.__file__).parent / "_bundled")
+    uv = (install_checkout.UV, "pip", "install", "--python", str(prefix / "bin" / "python"), "--offline", "--no-index")
+    run(checkout, install_checkout.UV, "venv", "--python", sys.executable, str(prefix))
+    run(checkout, *uv, "--find-links", bundled, "--find-links", str(checkout.wheels), "pip", "torch", "tiny-alpha")
+    run(checkout, str(prefix / "bin" / "python"), "tools/register_notebook_runtime.py")
+
+
+def test_adoption_by_name_path_and_running_interpreter(fresh: Checkout, tmp_path: Path) -> None:
+    by_hand(fresh, fresh.prefix("mine"))
+    told = answered(fresh, "--adopt", "--env-name", "mine")
+    assert (told["status"], told["torch"], told["backend"]) == ("adopted", "2.13.0+cpu", "adopted")
+    assert answered(fresh, "--env-name", "mine")["status"] == "current"
+    assert answered(fresh, "--adopt", "--env-name", "mine")["status"] == "current"
+
+    elsewhere = tmp_path / "elsewhere"
+    by_hand_with_uv(fresh, elsewhere)
+    assert answered(fresh, "--adopt", "--env-name", str(elsewhere))["prefix"] == str(elsewhere)
+
+    running = tmp_path / "running"
+    by_hand_with_uv(fresh, running)
+    command = [str(running / "bin/python"), install_checkout.SCRIPT, "--profile", "TINY-CPU", "--adopt", "--json"]
+    answer = subprocess.run(command, cwd=fresh.root, env=fresh.environ, capture_output=True, text=True)
+    assert json.loads(answer.stdout)["prefix"] == str(running), answer.stderr
+
+
+def test_adoption_refuses_what_is_off_profile(fresh: Checkout) -> None:
+    """Fault 27: another torch than the profile's, however it came there."""
+    install_checkout.torch_wheel(fresh.wheels, "2.13.0+cu130", "13.0")  # ranks above 2.13.0+cpu: a range takes it
+    by_hand_with_uv(fresh, fresh.prefix("mine"))
+    assert fresh.packages("mine")["torch"] == "2.13.0+cu130"
+    told = answered(fresh, "--adopt", "--env-name", "mine", code=1)
+    assert "torch.build" in told["error"]["found"]
+    assert stamp.read(fresh.prefix("mine")) is None
+
+
+def test_adoption_of_nothing_of_the_unfinished_and_of_the_dead(fresh: Checkout) -> None:
+    told = answered(fresh, "--adopt", "--env-name", "none", code=2)
+    assert told["status"] == "usage"
+    child = fresh.start("--backend", "uv")
+    assert fresh.wait_for("done", "create", child)
+    os.killpg(child.pid, 9)
+    child.wait()
+    told = answered(fresh, "--adopt", "--env-name", "tiny_cpu", code=1)
+    assert "has not finished" in told["error"]["found"]
+    by_hand_with_uv(fresh, fresh.prefix("dead"))
+    (fresh.prefix("dead") / "bin" / "python").unlink()
+    assert "does not" in answered(fresh, "--adopt", "--env-name", "dead", code=1)["error"]["found"]
