@@ -11,6 +11,7 @@ from experiments.evidence.candidate import (
     Candidate,
     Checks,
     Failure,
+    Floor,
     Gate,
     Memory,
     Numerics,
@@ -117,6 +118,61 @@ def second(seed: int = 10, every_ms: float = 272.0, **changes: Any) -> Record:
         noise_floors=summary.noise_floors(taken),
         comparisons=summary.comparisons(taken),
         **changes,
+    )
+
+
+def measured_record() -> Record:
+    """A GPU record with busy times, phases, predictions and a floor: everything the pictures draw."""
+    taken = (
+        measured("none", "baseline", 222.6, 1, 58.8, 58.1, 220.0),
+        measured("none again", "baseline_again", 222.9, 2, 58.8, 58.1, 220.0),
+        measured("every layer", "candidate", 272.4, 3, 35.1, 12.0, 270.0),
+        replace(
+            measured("pinned", "candidate", 1167.0, 5, 19.5, 3.0, 300.0),
+            marks=("launch_bound",),
+            floors=(Floor(quantity="step_ms", limited_by="pinned bandwidth", unit="ms", floor=690.0, distance=1.69),),
+        ),
+        _gpu().candidates[3],
+    )
+    return gpu_record(
+        candidates=taken, noise_floors=summary.noise_floors(taken), comparisons=summary.comparisons(taken)
+    )
+
+
+def measured(
+    name: str, role: Any, ms: float, seed: int, peak_gib: float, after_forward_gib: float, busy_ms: float
+) -> Candidate:
+    """A candidate of `measured_record`."""
+    taken = tuple(replace(sample, busy_ms=busy_ms) for sample in samples(ms, seed))
+    sizes = {"forward": after_forward_gib, "loss_head": peak_gib, "backward": 0.9 * peak_gib, "optimizer": 5.0}
+    foretold = {"after_forward_bytes": after_forward_gib * 2**30, "peak_allocated_bytes": peak_gib * 2**30}
+    return candidate(
+        name,
+        role,
+        ms,
+        seed,
+        samples=taken,
+        summary=summary.summarise(name, taken),
+        memory=Memory(
+            peak_allocated_bytes=int(peak_gib * 2**30),
+            after_forward_bytes=int(after_forward_gib * 2**30),
+            peak_phase="loss_head",
+            phases=tuple(
+                PhasePeak(phase=phase, peak_allocated_bytes=int(size * 2**30))  # type: ignore[arg-type]
+                for phase, size in sizes.items()
+            ),
+        ),
+        predictions=tuple(
+            Prediction(
+                quantity=quantity,
+                formula="ledger",
+                unit="bytes",
+                predicted=size / 1.02,
+                measured=size,
+                residual=size / (size / 1.02) - 1,
+            )
+            for quantity, size in foretold.items()
+        ),
     )
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from sample_records import GATE, GATES, cpu_record, gpu_record
+from sample_records import GATE, GATES, cpu_record, measured_record
 
 from experiments.evidence import plots
-from experiments.evidence.plots import canvas, numerics
+from experiments.evidence.plots import breakdown, canvas, numerics, phases, predicted, tradeoff
 from tools.environments.errors import LabError
 from tools.environments.layout import ROOT
 
@@ -94,9 +94,44 @@ def test_matplotlib_waits_until_something_is_drawn() -> None:
     assert done.stdout.strip() == "False"
 
 
-def test_every_module_is_a_plot() -> None:
-    assert [plot.name for plot in plots.plots()] == ["gradients"]
-    assert all(plot.applies(gpu_record()) in (True, False) for plot in plots.plots())
+def test_every_kind_of_picture_of_a_measured_record(tmp_path: Path) -> None:
+    drawn = plots.draw_all(measured_record(), tmp_path)
+    assert [path.stem for path in drawn] == ["gradients", "memory_time", "phases", "step", "predicted"]
+    for path in drawn:
+        ElementTree.parse(path)
+        assert "every layer" in " ".join(texts(path)), path.stem
+        assert not any("none again" in text for text in texts(path)), path.stem
+
+
+def test_memory_against_time_shows_the_floor(tmp_path: Path) -> None:
+    told = texts(tradeoff.draw(measured_record(), tmp_path / "a.svg"))
+    assert "floor: pinned bandwidth, 690.0 ms" in told
+    assert {"peak allocated, GiB", "allocated after forward, GiB"} <= set(told)
+    assert not any("everything kept" in text for text in told)  # ran out of memory: it has no point
+
+
+def test_the_peak_is_named_in_its_phase(tmp_path: Path) -> None:
+    told = texts(phases.draw(measured_record(), tmp_path / "a.svg"))
+    assert "loss head 58.8, the peak" in told
+    assert "forward 12.0" in told
+
+
+def test_waiting_is_told_from_work(tmp_path: Path) -> None:
+    told = texts(breakdown.draw(measured_record(), tmp_path / "a.svg"))
+    assert "1167 ms, busy 26 %, launch-bound" in told
+    assert "272.4 ms, busy 99 %" in told
+
+
+def test_residuals_are_told(tmp_path: Path) -> None:
+    told = texts(predicted.draw(measured_record(), tmp_path / "a.svg"))
+    assert "none +2.0 %" in told
+    assert {"after forward", "peak allocated"} <= set(told)
+
+
+def test_a_record_without_the_data_has_no_such_picture() -> None:
+    for module in (tradeoff, phases, breakdown, predicted):
+        assert module.applies(measured_record())
+        assert not module.applies(cpu_record())
 
 
 def test_shades_differ_in_brightness() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from experiments.evidence.record import Record
 
-MODULES = ("numerics",)
+MODULES = ("numerics", "tradeoff", "phases", "breakdown", "predicted")
 
 
 @dataclass(frozen=True, slots=True)

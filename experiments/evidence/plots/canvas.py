@@ -16,6 +16,7 @@ from tools.environments.errors import LabError
 INK = "#222222"
 PASSED = "#3d5a80"
 FAILED = "#ee6c4d"
+PALE = "#cfd8e3"
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 DASHES = ("-", "--", "-.", ":")
 SHADES = ("#3d5a80", "#ee6c4d", "#98c1d9", "#6d597a", "#b56576", "#355070")
