@@ -344,6 +344,17 @@ def test_broken_files_are_mended_by_name_or_left(names: tuple[str, ...], stamped
     assert (found.status, words in found.repair) == ("blocked", True)
 
 
+def test_certificates_that_a_machine_adds_are_no_fault() -> None:
+    own = [
+        Broken(item.distribution, "certifi/cacert.pem has 9 bytes instead of 8", 1) for item in broken("certifi").broken
+    ]
+    found = judged(replace(healthy(CPU), files=Sweep(10, tuple(own))), CPU)["packages.files"]
+    assert (found.status, "certificates that this machine adds" in found.found) == ("ok", True)
+    more = [replace(own[0], count=2), *broken("rich").broken]
+    found = judged(replace(healthy(CPU), files=Sweep(10, tuple(more))), CPU)["packages.files"]
+    assert (found.status, "certifi: " in found.found) == ("blocked", True)
+
+
 def test_marker_that_cannot_be_decided_does_not_apply() -> None:
     odd = Distribution("odd", "1", "/env/lib", "/env/lib/odd-1.dist-info", ("absent ; python_version ~= 'x'",), "pip")
     assert consistency.conflicts(replace(healthy(CPU), packages=PackageFacts({"odd": odd}))) == []

@@ -15,12 +15,9 @@ import pytest
 from tools.environments import gpu_facts, gpu_query
 
 UUID = "GPU-11111111-2222-3333-4444-555555555555"
-DIGEST = "1a3f4d1c0ac76a0f"  # of the recorded answer below, made up but of the right form
-RECORDED = {
-    "driver": "580.159.04",
-    "cuda": "13.0",
-    "cards": [{"name": "NVIDIA H200", "memory_bytes": 150754820096, "capability": "9.0", "uuid": DIGEST}],
-}
+# What one H200 answered, but for the digest of its UUID.
+RECORDED = json.loads((Path(__file__).parent / "data" / "nvml_h200.json").read_text())
+DIGEST = RECORDED["cards"][0]["uuid"]
 
 
 @pytest.fixture

@@ -49,6 +49,18 @@ def test_a_long_check_takes_a_line_for_each_part() -> None:
     assert lines[2].index("found") == lines[1].index("wanted")
 
 
+def test_the_same_repair_is_told_once() -> None:
+    again = Check("torch.cuda", "blocked", "12.8", "13.0", BLOCKED.repair)
+    lines = report_text.to_text(report(BLOCKED, again)).splitlines()
+    assert lines[2].endswith("→ create a new environment: COMMAND")
+    assert lines[4].strip() == "→ as for torch.build"
+
+
+def test_ids_take_the_width_of_the_longest() -> None:
+    lines = report_text.to_text(report(BLOCKED, LONG)).splitlines()
+    assert lines[1].index("wanted") == lines[3].index("wanted")
+
+
 def test_colour_marks_the_status_word_only() -> None:
     plain = report_text.to_text(report(WARNING))
     coloured = report_text.to_text(report(WARNING), colour=True)

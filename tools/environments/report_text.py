@@ -11,7 +11,7 @@ from tools.environments.model import Check, Report
 
 WIDTH = 110  # a check whose line would be longer gets a line for each part
 INDENT = " " * 11
-NAME_WIDTH = 15
+NAME_WIDTH = 15  # of the ids, or as wide as the longest one shown
 COLOURS = {"ok": "32", "warning": "33", "blocked": "31", "accepted": "36"}
 
 
@@ -38,11 +38,15 @@ def to_json(report: Report) -> dict[str, Any]:
 def to_text(report: Report, *, colour: bool = False) -> str:
     """The summary line, then every check that is blocked or a warning."""
     lines = [_summary(report, colour)]
-    for status in ("blocked", "warning"):
-        for check in report.checks:
-            if check.status == status:
-                word = "accepted" if check.id in report.accepted else status
-                lines.extend(_lines(check, word, colour))
+    shown = [check for status in ("blocked", "warning") for check in report.checks if check.status == status]
+    width = max((len(check.id) for check in shown), default=0)
+    first: dict[str, str] = {}  # repair -> the check that it was told for
+    for check in shown:
+        word = "accepted" if check.id in report.accepted else check.status
+        lines.extend(_lines(check, word, max(width, NAME_WIDTH), colour))
+        if check.repair:
+            told = first.setdefault(check.repair, check.id)
+            lines.append(f"{INDENT}→ {check.repair if told == check.id else f'as for {told}'}")
     return "\n".join(lines)
 
 
@@ -59,14 +63,12 @@ def _summary(report: Report, colour: bool) -> str:
     return f"{_coloured(f'status={report.status}', report.status, colour)} · {', '.join(parts)}"
 
 
-def _lines(check: Check, word: str, colour: bool) -> list[str]:
-    head = f"  {_coloured(word, word, colour)}{' ' * (9 - len(word))}{check.id:<{NAME_WIDTH}} "
+def _lines(check: Check, word: str, width: int, colour: bool) -> list[str]:
+    head = f"  {_coloured(word, word, colour)}{' ' * (9 - len(word))}{check.id:<{width}} "
     wanted, found = f"wanted {check.wanted}", f"found {check.found}"
-    if len(INDENT) + NAME_WIDTH + len(wanted) + len(found) + 4 <= WIDTH:
-        lines = [f"{head}{wanted}   {found}"]
-    else:
-        lines = [f"{head}{wanted}", f"{INDENT}{' ' * (max(len(check.id), NAME_WIDTH) + 1)}{found}"]
-    return [*lines, f"{INDENT}→ {check.repair}"] if check.repair else lines
+    if len(INDENT) + width + len(wanted) + len(found) + 4 <= WIDTH:
+        return [f"{head}{wanted}   {found}"]
+    return [f"{head}{wanted}", f"{INDENT}{' ' * (width + 1)}{found}"]
 
 
 def _coloured(text: str, word: str, colour: bool) -> str:

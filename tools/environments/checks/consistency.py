@@ -6,9 +6,10 @@ dependency check notices.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from tools.environments.checks.wording import install_again, new_environment, some
+from tools.environments.installed_files import Broken
 from tools.environments.model import Check, Profile
 from tools.environments.pep508 import Requirement, RequirementError
 from tools.environments.preflight_facts import Facts
@@ -81,16 +82,22 @@ def _files(profile: Profile, facts: Facts) -> Check:
     sweep = facts.files
     if sweep is None:
         return Check("packages.files", "skipped", wanted, "not looked at (--quick)")
-    if not sweep.broken:
-        return Check("packages.files", "ok", wanted, f"{sweep.files:,} files whole")
-    broken = [f"{item.distribution.name}: {item.problem}" for item in sweep.broken]
-    return Check("packages.files", "blocked", wanted, some(broken), _mend(profile, facts))
+    broken = [item for item in sweep.broken if not _has_own_certificates(item)]
+    if not broken:
+        own = "" if not sweep.broken else ", but for certificates that this machine adds"
+        return Check("packages.files", "ok", wanted, f"{sweep.files:,} files whole{own}")
+    found = some([f"{item.distribution.name}: {item.problem}" for item in broken])
+    return Check("packages.files", "blocked", wanted, found, _mend(broken, profile, facts))
 
 
-def _mend(profile: Profile, facts: Facts) -> str:
+def _has_own_certificates(item: Broken) -> bool:
+    """A network with an authority of its own adds it to certifi's list and to pip's copy: no broken install."""
+    return item.count == 1 and "cacert.pem has" in item.problem
+
+
+def _mend(broken: Sequence[Broken], profile: Profile, facts: Facts) -> str:
     """pip takes a package whose metadata is there for installed: the broken ones must be reinstalled by name."""
-    assert facts.files is not None
-    names = sorted({f"{item.distribution.name}=={item.distribution.version}" for item in facts.files.broken})
+    names = sorted({f"{item.distribution.name}=={item.distribution.version}" for item in broken})
     if len(names) > 8 or any(name.startswith("torch==") for name in names):
         return new_environment(profile, facts)
     python = facts.interpreter.executable
