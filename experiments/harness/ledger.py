@@ -66,7 +66,7 @@ def forecast(shape: DecoderShape, settings: LedgerSettings) -> Ledger:
     settings.check(shape)
     step = Step(shape, settings)
     eager: dict[StepPhase, int] = {
-        "forward": step.after_forward() + step.forward_moment(),
+        "forward": step.forward(),
         "loss_head": step.after_forward() + step.head.forward,
         "backward": max(step.head_backward(), step.layers_backward(), step.last_backward()),
         "optimizer": step.standing + step.parameters,

@@ -28,6 +28,7 @@ class HeadBytes:
     kept: int  # from the loss to its backward
     backward: int  # at the highest moment of the head's backward, the kept part included
     gradient: int  # of the head matrix, fp32: held until the embedding's own gradient joins it
+    gradient_cast: int  # the same in low precision, while it is being cast
 
 
 def head(shape: DecoderShape, settings: LedgerSettings) -> HeadBytes:
@@ -39,9 +40,10 @@ def head(shape: DecoderShape, settings: LedgerSettings) -> HeadBytes:
     logits = shape.vocabulary * chunk
     cast = LOW * (matrix + shape.hidden * chunk) if settings.low else 0
     forward = 2 * FP32 * logits + (LOW * logits + cast if settings.low else 0)
-    tower = 3 * FP32 * logits + cast
-    gradient = FP32 * matrix
+    size = LOW if settings.low else FP32
+    tower = max(3 * FP32 * logits, size * (logits + matrix)) + cast  # log-softmax's backward, or the two products'
+    gradient, gradient_cast = FP32 * matrix, LOW * matrix if settings.low else 0
     if settings.head == "full":
-        return HeadBytes(forward=forward, kept=FP32 * logits + cast, backward=tower, gradient=gradient)
-    so_far = (LOW if settings.low else FP32) * matrix + FP32 * shape.hidden * tokens if chunks > 1 else 0
-    return HeadBytes(forward=forward, kept=0, backward=tower + so_far, gradient=gradient)
+        return HeadBytes(forward, FP32 * logits + cast, tower, gradient, gradient_cast)
+    so_far = size * matrix + FP32 * shape.hidden * tokens if chunks > 1 else 0
+    return HeadBytes(forward, 0, tower + so_far, gradient, gradient_cast)

@@ -24,6 +24,7 @@ from experiments.models.registered_config import DecoderShape
 
 FP32 = 4
 LOW = 2
+PLAIN_ATTENTION = 32  # bytes per unit of width: q, k, v scaled, expanded and laid out anew, all in fp32, at one time
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +37,9 @@ class LayerBytes:
     casts: int  # low-precision copies of its matrices, biases left out: saved with the products
     bias_casts: int  # copies of its biases: they live in autocast's cache only
     gradients: int  # of its parameters, fp32
-    forward_moment: int  # on top of what is there, while the forward runs without saving
-    backward_moment: int  # on top of what is there, at the worst moment of its backward
+    running_moment: int  # on top of its input and what it keeps, at the worst moment of a forward that saves nothing
+    saving_moment: int  # on top of all it saves, at the worst moment of a forward that saves; mostly nothing
+    backward_moment: int  # on top of what it saved and the gradient that came in, at the worst moment of its backward
 
 
 def layer(shape: DecoderShape, settings: LedgerSettings) -> LayerBytes:
@@ -55,7 +57,8 @@ def layer(shape: DecoderShape, settings: LedgerSettings) -> LayerBytes:
         casts=LOW * matrices if settings.low else 0,
         bias_casts=LOW * biases if settings.low else 0,
         gradients=FP32 * shape.layer_parameters,
-        forward_moment=forward_moment(shape, settings) * tokens,
+        running_moment=running_moment(shape, settings) * tokens,
+        saving_moment=saving_moment(shape, settings) * tokens,
         backward_moment=backward_moment(shape, settings),
     )
 
@@ -91,14 +94,26 @@ def products(shape: DecoderShape, settings: LedgerSettings) -> int:
     return linear + FP32 * (shape.heads * settings.sequence + shape.hidden)
 
 
-def forward_moment(shape: DecoderShape, settings: LedgerSettings) -> int:
-    """Bytes per token while a layer runs without saving: in the MLP SiLU, up and their product beside two fp32 rows."""
+def running_moment(shape: DecoderShape, settings: LedgerSettings) -> int:
+    """Bytes per token while a layer runs without saving: SiLU, up and their product, or plain attention's scores.
+
+    Beside them stand the residual and the norm's output in fp32, and in attention q, k and v in their several forms.
+    """
     size = LOW if settings.low else FP32
-    mlp = 3 * size * shape.intermediate + 2 * FP32 * shape.hidden
+    already = size * shape.intermediate if settings.checkpoint == "selective" else 0  # up is kept, so it stands there
+    mlp = 3 * size * shape.intermediate + 2 * FP32 * shape.hidden - already
     if is_fused(shape, settings):
         return mlp
-    scores = 2 * FP32 * shape.heads * settings.sequence + 6 * FP32 * shape.hidden
-    return max(mlp, scores)
+    return max(mlp, 2 * FP32 * shape.heads * settings.sequence + PLAIN_ATTENTION * shape.hidden)
+
+
+def saving_moment(shape: DecoderShape, settings: LedgerSettings) -> int:
+    """Bytes per token by which plain attention stands above what the whole layer saves, the MLP still to come."""
+    if is_fused(shape, settings):
+        return 0
+    size = LOW if settings.low else FP32
+    still_to_come = (2 * FP32 + 2 * size) * shape.hidden + 4 * size * shape.intermediate
+    return max(0, FP32 * shape.heads * settings.sequence + PLAIN_ATTENTION * shape.hidden - still_to_come)
 
 
 def backward_moment(shape: DecoderShape, settings: LedgerSettings) -> int:

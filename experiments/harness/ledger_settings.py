@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, get_args
 
+from experiments.evidence.vocabulary import JsonValue
+from experiments.harness.workload import Workload
 from experiments.models.registered_config import DecoderShape
 from tools.environments.errors import EXIT_USAGE, LabError
 
@@ -85,6 +88,49 @@ class LedgerSettings:
             raise _refused("--micro-batches", f"at most one per row of the batch, {self.batch}", self.micro_batches)
         if self.offload == "layer_inputs" and self.checkpoint != "all":
             raise _refused("offload", "checkpoint all beside layer_inputs", self.offload)
+
+
+CHOICES: Mapping[str, tuple[str, ...]] = {
+    "checkpoint": get_args(Checkpoint),
+    "offload": get_args(Offload),
+    "head": get_args(Head),
+    "attention": get_args(Attention),
+}
+NUMBERS = ("micro_batches", "every_k", "in_flight_bytes", "chunk_tokens")
+
+
+def for_candidate(workload: Workload, settings: Mapping[str, JsonValue]) -> LedgerSettings | None:
+    """What the ledger has to know of a candidate, read from its workload and its settings.
+
+    `autocast` (null, "float16", "bfloat16") and `matmul` ("high" is TF32) give the precision; every other setting that
+    has a name here is taken as it stands, and one that is absent has its default. None for a candidate whose settings
+    say something the ledger has no formula for.
+    """
+    found: dict[str, Any] = {"head": workload.head if workload.head != "both" else "full"}
+    for name, choices in CHOICES.items():
+        if name in settings:
+            if settings[name] not in choices:
+                return None
+            found[name] = settings[name]
+    for name in NUMBERS:
+        value = settings.get(name)
+        if value is not None:
+            if isinstance(value, bool) or not isinstance(value, int):
+                return None
+            found[name] = value
+    formats = {"float16": "fp16", "bfloat16": "bf16", None: "tf32" if settings.get("matmul") == "high" else "fp32"}
+    autocast = settings.get("autocast")
+    if settings.get("compiled") or not (autocast is None or isinstance(autocast, str)) or autocast not in formats:
+        return None
+    return LedgerSettings(
+        batch=workload.batch,
+        sequence=workload.sequence,
+        precision=formats[autocast],  # type: ignore[arg-type]
+        optimizer=workload.optimizer,
+        dropout=workload.dropout > 0,
+        captured=settings.get("captured") is True,
+        **found,
+    )
 
 
 def _refused(option: str, wanted: str, found: object) -> LabError:

@@ -29,6 +29,7 @@ class Step:
         self.row = FP32 * shape.hidden * settings.tokens  # hidden states in fp32: of the residual stream, or a gradient
         self.standing = self.state() + WORKSPACE_BYTES + 2 * INDEX * settings.batch * settings.sequence
         self.earlier = self.parameters if settings.micro_batches > 1 else 0  # gradients of earlier micro-batches
+        self.last_norm = 2 * self.row + FP32 * settings.tokens  # its input, the normalised input, one root per token
         self.held = [self._held(index) for index in range(shape.layers)]
 
     def state(self) -> int:
@@ -50,9 +51,8 @@ class Step:
 
     def activations(self) -> int:
         """What is on the device when the decoder has run: layers, last norm, and its output."""
-        norm = 2 * self.row + FP32 * self.settings.tokens  # its input, the normalised input, one root per token
         rotary = 2 * FP32 * self.shape.head_dim * self.settings.sequence  # cosines and sines, shared by all layers
-        return self._on_device(sum(self.held) + norm + rotary, self.row) + self.row
+        return self._on_device(sum(self.held) + rotary + self.last_norm, self.row) + self.row
 
     def _on_device(self, saved: int, newest: int) -> int:
         """Of what has been saved, the part that offloading leaves there."""
@@ -68,10 +68,12 @@ class Step:
         cache = (self.layer.casts + self.layer.bias_casts) * self.shape.layers
         return self.standing + self.earlier + self.activations() + cache
 
-    def forward_moment(self) -> int:
-        """What the last layer needs for a moment while it runs without keeping what it computes."""
+    def forward(self) -> int:
+        """The highest moment of the decoder's run: its end, or the last layer at work, the last norm still to come."""
         keeps = self.settings.offload == "none" and not self.settings.recomputes(self.shape.layers - 1)
-        return 0 if keeps else self.layer.forward_moment
+        moment = self.layer.saving_moment if keeps else self.layer.running_moment
+        norm = 0 if self.settings.offload == "all" else self.last_norm
+        return self.after_forward() + max(0, moment - norm - self.row)
 
     def head_backward(self) -> int:
         """The head's backward at its highest; autocast has ended."""
@@ -83,7 +85,9 @@ class Step:
         A recomputed layer has everything it would have saved standing again, and fresh copies of its matrices.
         """
         gradients = self.head.gradient
-        worst = 0
+        # first the head matrix's gradient is cast to fp32, then comes the last norm's backward, with four rows
+        between = max(self.head.gradient_cast, 4 * self.row)
+        worst = gradients + self.activations() + self.casts() + between
         for index in reversed(range(self.shape.layers)):
             again = self.layer.saved - self.layer.input + self.layer.casts if self.settings.recomputes(index) else 0
             held = self._on_device(sum(self.held[: index + 1]), self.layer.saved)
@@ -94,8 +98,12 @@ class Step:
         return self.standing + self.earlier + worst
 
     def last_backward(self) -> int:
-        """At the embedding all other gradients are there, and its own, as large as the matrix, joins the head's."""
+        """At the embedding all other gradients are there, and its own, as large as the matrix, joins the head's (tied).
+
+        In fp32 the head's gradient is a transposed view; autograd adds to a view out of place, so the sum is a third.
+        """
         matrix = FP32 * self.shape.embedding_parameters
-        arriving = 2 * matrix if self.shape.tied and self.earlier else matrix
-        others = self.earlier or self.parameters - (0 if self.shape.tied else matrix)
-        return self.standing + others + arriving + 2 * self.row
+        tied = self.shape.tied
+        others = self.earlier + (matrix if tied else 0) if self.earlier else self.parameters - (0 if tied else matrix)
+        summed = matrix - self.row if tied and not self.settings.low else 0
+        return self.standing + others + matrix + max(0, summed) + 2 * self.row

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from datetime import UTC, datetime
 from itertools import product
 from pathlib import Path
@@ -11,6 +12,8 @@ from string import ascii_lowercase
 from experiments.evidence import labels
 from experiments.harness import journal
 from tools.environments.errors import LabError
+
+SCRATCH = "scratch"  # reference gradients while the run lasts
 
 
 def free_label(experiment: str) -> str:
@@ -74,6 +77,7 @@ def to_resume(experiment: str, label: str) -> Path:
             where="--resume",
         )
     if (folder / labels.RECORD_NAME).exists():
+        shutil.rmtree(folder / SCRATCH, ignore_errors=True)  # left by a kill between the record and its last word
         raise LabError(
             wanted="an interrupted run",
             found=f"{label} is finished: its record is written",

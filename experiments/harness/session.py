@@ -20,11 +20,10 @@ from experiments.harness.fork import DISK_FULL, Outcome, run_forked
 from experiments.harness.journal import Journal, Story
 from experiments.harness.plan import Plan
 from experiments.harness.preparing import Prepared
-from experiments.harness.run_folder import resume_command
+from experiments.harness.run_folder import SCRATCH, resume_command
 from experiments.harness.schedule import Task
 from tools.environments.errors import LabError
 
-SCRATCH = "scratch"
 TIME_LIMIT_S = 900.0  # of one task: a hung driver call is a failure, not a hung run
 
 

@@ -112,11 +112,19 @@ def _decision(observed: Observed, measured: list[Candidate]) -> Decision:
         )
     if observed.device.kind == "cuda":
         return _on_a_card(observed)
-    return Decision(
-        code="numerics_ok",
-        sentence="Every format that ran keeps the gradients within its rounding, and the scaler skips as it must; "
-        "nothing here says anything about speed.",
-    )
+    return Decision(code="numerics_ok", sentence=_numerics_sentence(measured))
+
+
+def _numerics_sentence(measured: list[Candidate]) -> str:
+    kept = [c.name for c in measured if c.role == "candidate" and gates_hold(c)]
+    said = [f"{' and '.join(kept)} keep the gradients within their rounding" if kept else "only fp32 ran"]
+    if any(c.numerics and c.numerics.scaler for c in measured):
+        said.append("the scaler skips exactly as it must")
+    for control in measured:
+        share = control.numerics.underflow_share if control.numerics else None
+        if control.role == "control" and share is not None and not gates_hold(control):
+            said.append(f"{control.name} loses {share:.0%} of them")
+    return "; ".join(said) + ". This says nothing about speed."
 
 
 def _on_a_card(observed: Observed) -> Decision:

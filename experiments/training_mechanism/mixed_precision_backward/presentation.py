@@ -94,7 +94,8 @@ def picture(record: Record, folder: Path) -> Path:
         left.barh([candidate.name], [max(gate.error, EXACT)], color="#4c78a8" if gate.passed else "#e45756")
         left.plot([gate.tolerance], [candidate.name], "|", color="#222222", markersize=18)
         word = "bit-identical" if gate.error == 0 else f"{gate.error:.1e}"
-        left.annotate(word, (max(gate.error, EXACT), candidate.name), textcoords="offset points", xytext=(4, -3))
+        place = (max(gate.error, gate.tolerance), candidate.name)
+        left.annotate(word, place, textcoords="offset points", xytext=(6, -3))
     left.set_xscale("log")
     left.set_xlim(EXACT, 1.0)
     left.invert_yaxis()

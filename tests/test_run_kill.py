@@ -1,0 +1,132 @@
+"""kill -9 at random moments of a real run, in a loop: the next call finishes, and no finished task is lost."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from zygote import Zygote
+
+from experiments.evidence import store
+from experiments.evidence.record import Record
+
+NAME = "mixed_precision_backward"
+SMALL = ("--batch", "1", "--sequence", "16", "--steps", "2", "--rounds", "2", "--warmup", "1")
+LOOPS = 24
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("runs")
+
+
+@pytest.fixture(scope="module")
+def zygote(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zygote]:
+    with Zygote(runs, tmp_path_factory.mktemp("outputs")) as started:
+        yield started
+
+
+def essence(record: Record) -> dict[str, Any]:
+    """A record without what differs from run to run: times, label, order, how often it was resumed."""
+    value = record.to_json()
+    for key in ("identity", "runtime", "source", "noise_floors", "comparisons"):
+        del value[key]
+    value["procedure"] = {k: v for k, v in value["procedure"].items() if k in ("rounds", "steps_per_round")}
+    for candidate in value["candidates"]:
+        del candidate["summary"]
+        samples = [(s["round"], s["step"], s["loss"], s["loss_scale"], s["skipped"]) for s in candidate["samples"]]
+        candidate["samples"] = sorted(samples)
+    value["profile"] = value["profile"]["id"]
+    return value
+
+
+def finished_lines(folder: Path) -> list[dict[str, Any]]:
+    """The whole lines of a journal that tell of finished tasks."""
+    lines = (folder / "journal.jsonl").read_bytes().split(b"\n")[:-1]
+    return [line for line in map(json.loads, lines) if "task" in line]
+
+
+def test_a_run_killed_at_any_moment_is_finished_by_the_next_call(zygote: Zygote, runs: Path) -> None:
+    whole = zygote.run("run", NAME, *SMALL, "--run-label", "whole")
+    assert whole.code == 0, whole.stderr
+    began = time.monotonic()  # the first run waited for the imports; this one is as long as those to be killed
+    assert zygote.run("run", NAME, *SMALL, "--run-label", "timed").code == 0
+    length = time.monotonic() - began
+    wanted = essence(store.read(runs / NAME / "whole" / "record.json"))
+    draw = random.Random(20261130)
+    moments = {"before the journal": 0, "with tasks finished": 0, "after the record": 0}
+
+    for number in range(LOOPS):
+        label, folder = f"killed-{number}", runs / NAME / f"killed-{number}"
+        run = zygote.start("run", NAME, *SMALL, "--run-label", label)
+        time.sleep(draw.uniform(0, length))
+        run.kill()
+        run.wait()
+        if not (folder / "journal.jsonl").exists():
+            moments["before the journal"] += 1
+            again = zygote.run("run", NAME, *SMALL, "--run-label", label)
+            assert again.code == 0, again.stderr
+        elif (folder / "record.json").exists():
+            moments["after the record"] += 1
+            again = zygote.run("run", NAME, "--resume", label)
+            assert again.code == 1
+            assert "finished" in again.stderr
+        else:
+            kept = finished_lines(folder)
+            moments["with tasks finished"] += bool(kept)
+            again = zygote.run("run", NAME, *SMALL, "--run-label", label)
+            assert again.code == 1
+            assert f"interrupted after {len(kept)} finished tasks" in again.stderr
+            assert f"python -m experiments run {NAME} --resume {label}" in again.stderr
+            if number % 2:  # kill the resumed run too
+                second = zygote.start("run", NAME, "--resume", label)
+                time.sleep(draw.uniform(0, length / 2))
+                second.kill()
+                second.wait()
+            if not (folder / "record.json").exists():
+                resumed = zygote.run("run", NAME, "--resume", label)
+                assert resumed.code == 0, resumed.stderr
+            assert finished_lines(folder)[: len(kept)] == kept
+        record = store.read(folder / "record.json")
+        assert essence(record) == wanted
+        assert not list(folder.glob("scratch"))
+    assert moments["with tasks finished"] >= LOOPS // 4, moments
+
+
+def test_a_torn_last_line_is_cut_off_and_its_task_done_again(zygote: Zygote, runs: Path) -> None:
+    whole = zygote.run("run", NAME, *SMALL, "--run-label", "torn")
+    assert whole.code == 0, whole.stderr
+    folder = runs / NAME / "torn"
+    journal = folder / "journal.jsonl"
+    content = journal.read_bytes()
+    (folder / "record.json").unlink()
+    cut = content.rstrip(b"\n").rfind(b"\n") - 40  # inside the last finished task
+    journal.write_bytes(content[:cut])
+    kept = finished_lines(folder)
+    resumed = zygote.run("run", NAME, "--resume", "torn")
+    assert resumed.code == 0, resumed.stderr
+    assert finished_lines(folder)[: len(kept)] == kept
+    record = store.read(folder / "record.json")
+    assert essence(record) == essence(store.read(runs / NAME / "whole" / "record.json"))
+    assert record.procedure is not None
+    assert record.procedure.resumed == 1
+
+
+def test_a_lost_reference_is_made_again_and_its_gates_with_it(zygote: Zygote, runs: Path) -> None:
+    """Killed among the gates and its scratch folder cleaned: what the later gates need is written once more."""
+    folder = runs / NAME / "lost"
+    run = zygote.start("run", NAME, *SMALL, "--run-label", "lost")
+    while not (folder / "journal.jsonl").exists() or len(finished_lines(folder)) < 2:
+        time.sleep(0.005)
+    run.kill()
+    run.wait()
+    for path in sorted((folder / "scratch").rglob("*"), reverse=True):
+        path.unlink() if path.is_file() else path.rmdir()
+    assert zygote.run("run", NAME, "--resume", "lost").code == 0
+    assert essence(store.read(folder / "record.json")) == essence(store.read(runs / NAME / "whole" / "record.json"))
