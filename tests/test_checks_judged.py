@@ -272,7 +272,7 @@ def test_environment_of_its_own(kind: Any, container: str | None, status: str) -
 
 
 def test_conda_listens_to_the_user_site_and_is_told_how_not_to() -> None:
-    user = ForeignEntry("/home/x/.local/lib/site-packages", "user site")
+    user = ForeignEntry("/srv/user/.local/lib/site-packages", "user site")
     facts = healthy()
     python = replace(facts.interpreter, kind="conda", foreign=(user,), user_site=user.path)
     modules = {**facts.modules, "transformers": f"{user.path}/transformers/__init__.py"}

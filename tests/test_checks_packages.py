@@ -143,7 +143,7 @@ def test_path_with_other_folders() -> None:
 
 
 def test_user_site_of_a_plain_python() -> None:
-    python = replace(healthy(CPU).interpreter, kind="base", user_site="/home/x/site")
+    python = replace(healthy(CPU).interpreter, kind="base", user_site="/srv/user/site")
     assert judged(facts(interpreter=python), CPU)["python.user-site"].repair == "export PYTHONNOUSERSITE=1"
 
 

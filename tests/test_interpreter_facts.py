@@ -44,7 +44,7 @@ def test_the_working_folder_is_not_foreign(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_foreign_entries_are_told_with_their_source() -> None:
-    named, user, other = "/opt/ros/humble/lib", "/home/x/.local/lib/site-packages", "/srv/project"
+    named, user, other = "/opt/ros/humble/lib", "/srv/user/.local/lib/site-packages", "/srv/project"
     environment = str(ENVS / "another" / "lib" / "site-packages")
     path = [named, OWN, user, f"{sys.base_prefix}/lib/site-packages", other, environment]
     facts = interpreter_facts.gather({"PYTHONPATH": f"{named}:{ROOT}:"}, path, user)
@@ -83,11 +83,11 @@ def test_kind_of_environment(tmp_path: Path, folders: tuple[str, ...], base: str
 def test_user_site_comes_from_site_where_it_is_enabled(monkeypatch: pytest.MonkeyPatch) -> None:
     site = sys.modules["site"]
     monkeypatch.setattr(site, "ENABLE_USER_SITE", True)
-    monkeypatch.setattr(site, "USER_SITE", "/home/x/site")
-    assert interpreter_facts.gather({}, ["/home/x/site"]).user_site == "/home/x/site"
+    monkeypatch.setattr(site, "USER_SITE", "/srv/user/site")
+    assert interpreter_facts.gather({}, ["/srv/user/site"]).user_site == "/srv/user/site"
     assert interpreter_facts.gather({}, [OWN]).user_site is None
     monkeypatch.setattr(site, "ENABLE_USER_SITE", False)
-    assert interpreter_facts.gather({}, ["/home/x/site"]).user_site is None
+    assert interpreter_facts.gather({}, ["/srv/user/site"]).user_site is None
 
 
 @pytest.mark.parametrize(
