@@ -136,9 +136,11 @@ DRIVER = text(r"^[0-9]+(\.[0-9]+)*", "570")
 DOCUMENT = text(r"^docs/[a-z0-9_]+(/[a-z0-9_]+)*\.md", "docs/performance/quickstart.md")
 LAYER = one_of("cpu", "delivery", "cuda", "serving")
 
+_NUMBERS = r"[0-9]{1,9}(\.[0-9]{1,9})"
+_CLAUSE = rf"((==|!=|>=|<=|<|>){_NUMBERS}*|~={_NUMBERS}+)"  # what PEP 440 has, less pre-releases and wildcards
 TORCH = fields(
     {
-        "specifier": text(r"^(==|>=|<=|<|>|~=|!=)[0-9][0-9.]*(,(==|>=|<=|<|>|~=|!=)[0-9][0-9.]*)*", ">=2.11,<2.14"),
+        "specifier": text(f"^{_CLAUSE}(,{_CLAUSE})*", ">=2.11,<2.14"),
         "build": text(r"^(cpu|cu[0-9]{3})", "cu128"),
         "cuda": nullable(text(r"^[0-9]+\.[0-9]", "12.8")),
         "index": text(r"^https://[a-z0-9./_-]+", "https://download.pytorch.org/whl/cu128"),
