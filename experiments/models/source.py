@@ -60,7 +60,5 @@ def same_commit(begun: ModelIdentity, resolved: ModelAsset) -> None:
 
 
 def _how_to_go_on(begun: ModelIdentity, what: str) -> str:
-    fresh = "begin again under a new --run-label; samples of two models are never put together"
-    if what == "commit" and begun.resolved_commit:
-        return f"resume with --revision {begun.resolved_commit}, or {fresh}"
-    return fresh
+    old = f"; --revision {begun.resolved_commit} gives the first model again" if what == "commit" else ""
+    return f"begin again under a new --run-label, since samples of two models are never put together{old}"
