@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tools.environments import preflight, registry
-from tools.environments.checks import catalogue, consistency, network, torch_build, wording
+from tools.environments.checks import catalogue, consistency, network, pin, torch_build, wording
 from tools.environments.child_probe import Outcome, ProbeFacts
 from tools.environments.gpu_facts import Card, GpuFacts
 from tools.environments.host_facts import Disk, HostFacts
@@ -60,7 +60,7 @@ def healthy(profile: Profile = CUDA) -> Facts:
         ),
         packages=PackageFacts({}),
         modules={name: f"/env/lib/{name}/__init__.py" for name in profile.required_modules},
-        torch_on_disk=("2.11.0+cu128", "12.8"),
+        torch_on_disk=("2.11.0+cu128", "12.8") if profile.gpu else ("2.13.0+cpu", None),
         lines=(),
         markers={},
         stamp=StampFacts(None),
@@ -143,7 +143,7 @@ def test_machine_code_and_ptx(capability: str, architectures: list[str], covered
 )
 def test_build_of_a_cpu_profile(version: str, system: str, fits: bool) -> None:
     assert CPU.torch is not None
-    assert torch_build.build_fits(CPU.torch, Version(version), system) == fits
+    assert pin.build_fits(CPU.torch, Version(version), system) == fits
 
 
 @pytest.mark.parametrize(

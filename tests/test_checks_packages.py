@@ -102,6 +102,26 @@ def test_metadata_required_and_forbidden() -> None:
     blocked(judged(facts(packages=installed(vllm="0.11.0")), CPU)["packages.forbidden"], "vllm 0.11.0")
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"stamp": StampFacts("PT-CPU")},
+        {"stamp": StampFacts("TRAIN-CPU", None, ("it was moved",))},
+        {"stamp": StampFacts(None, torn=LabError("a", "b", "c"))},
+        {"torch_on_disk": ("2.13.0+cu130", "13.0")},
+        {"torch_on_disk": ("odd", None)},
+        {"interpreter": replace(healthy(CPU).interpreter, kind="base")},
+        {"interpreter": replace(healthy(CPU).interpreter, kind="conda-base")},
+    ],
+)
+def test_nothing_is_installed_over_what_is_not_this_profiles(changes: dict[str, Any]) -> None:
+    missing = lines("rich>=13")
+    assert judged(facts(lines=missing), CPU)["packages.versions"].repair.startswith("finish the install: ")
+    assert judged(facts(lines=missing, torch_on_disk=None), CPU)["packages.versions"].repair.startswith("finish the")
+    found = judged(facts(lines=missing, **changes), CPU)["packages.versions"]
+    assert found.repair.startswith("create a new environment: ")
+
+
 def test_an_unfinished_environment_asks_for_the_disk_it_still_needs() -> None:
     whole = judged(facts(), CPU)["host.disk"].wanted
     assert whole.startswith("0.5 GiB")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tools.environments.checks.pin import build_fits
 from tools.environments.checks.wording import new_environment
 from tools.environments.child_probe import outcome
 from tools.environments.host_gate import numbers
@@ -56,12 +57,6 @@ def _wanted(pin: TorchPin) -> str:
     if pin.specifier.startswith("=="):
         return f"{pin.specifier[2:]}+{pin.build}"
     return f"torch {pin.specifier} in a {pin.build} build"
-
-
-def build_fits(pin: TorchPin, version: Version, system: str) -> bool:
-    """Whether an installed torch is this pin's: public version in its range, local part its build (macOS has none)."""
-    local = version.local_text or ("cpu" if system.startswith("darwin") else "")
-    return SpecifierSet(pin.specifier).contains(version.public, prereleases=False) and local == pin.build
 
 
 def _build(profile: Profile, pin: TorchPin, facts: Facts, version: Version, profiles: Mapping[str, Profile]) -> Check:

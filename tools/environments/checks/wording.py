@@ -5,7 +5,9 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
+from tools.environments.checks.pin import build_fits
 from tools.environments.model import Profile
+from tools.environments.pep440 import as_version
 from tools.environments.preflight_facts import Facts
 
 AT_MOST = 4
@@ -26,7 +28,22 @@ def new_environment(profile: Profile, facts: Facts) -> str:
 
 
 def install_again(profile: Profile, facts: Facts) -> str:
-    """The commands that finish an interrupted install in this environment, in the reference order."""
+    """The commands that finish an interrupted install here, in the reference order; elsewhere, where this is no place.
+
+    Nothing is ever installed over an environment that is another profile's, holds another torch, or is the system's.
+    """
+    if _is_no_place_to_install(profile, facts):
+        return new_environment(profile, facts)
     python = shlex.quote(facts.interpreter.executable)
     files = [f"{python} -m pip install -r requirements/{name}" for name in profile.requirements]
     return "finish the install: " + " && ".join(files)
+
+
+def _is_no_place_to_install(profile: Profile, facts: Facts) -> bool:
+    shared = facts.interpreter.kind in ("base", "conda-base") and not facts.host.container
+    if shared or facts.stamp.reasons or facts.stamp.torn or facts.stamp.profile not in (None, profile.id):
+        return True
+    if facts.torch_on_disk is None:
+        return False
+    version = as_version(facts.torch_on_disk[0])
+    return profile.torch is None or version is None or not build_fits(profile.torch, version, facts.host.system)
