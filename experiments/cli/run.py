@@ -93,10 +93,6 @@ def _begin(experiment: Experiment, args: argparse.Namespace, label: str, listene
     workload, registered = _workload(experiment, args)
     model = _model(args, workload)
     hub_id = model.id if model.source == "hub" and not model.local_files_only else None
-    _note(listener, f"preflight of {profile.id}")
-    facts = profile_check.check(profile, registry, mode, args.accept, hub_id)
-    if mode == "real_gpu" and facts.preflight is not None:
-        preparing.refuse_blocked(facts.preflight)
     request = RunRequest(
         experiment=experiment,
         mode=mode,
@@ -106,7 +102,15 @@ def _begin(experiment: Experiment, args: argparse.Namespace, label: str, listene
         options=Options(cap_gib=_cap(args.memory_cap_gib), peer_path=args.peer_path),
         label=label,
     )
-    prepared = preparing.prepare(request, facts, _folder(experiment.name), lambda text: _note(listener, text))
+    # what can be refused without a download is refused before the preflight, which takes seconds
+    asset = None if hub_id else preparing.resolve(request)
+    if mode != "dry_run":
+        _note(listener, f"preflight of {profile.id}")
+    facts = profile_check.check(profile, registry, mode, args.accept, hub_id)
+    if mode == "real_gpu" and facts.preflight is not None:
+        preparing.refuse_blocked(facts.preflight)
+    asset = asset or preparing.resolve(request)
+    prepared = preparing.prepare(request, facts, asset, _folder(experiment.name), lambda text: _note(listener, text))
     folder = run_folder.claim(experiment.name, label)
     if mode == "dry_run":
         return session.plan_only(experiment, prepared, folder)

@@ -56,19 +56,26 @@ class Prepared:
     shape: DecoderShape
 
 
-def prepare(request: RunRequest, profile: ProfileFacts, folder: str, note: Callable[[str], None]) -> Prepared:
+def resolve(request: RunRequest) -> ModelAsset:
+    """The model, found and fitting the workload and the cap. Raises LabError. Downloads only from the hub."""
+    asset = model_source.resolve(request.model)
+    workloads.check(request.workload, registered_config.shape(asset.config))
+    refuse_small_cap(request, asset)
+    return asset
+
+
+def prepare(
+    request: RunRequest, profile: ProfileFacts, asset: ModelAsset, folder: str, note: Callable[[str], None]
+) -> Prepared:
     """Decide the run. `folder` is the experiment's own folder in the repository. Raises LabError.
 
     Imports torch, except for a dry run. The device is asked in a child.
     """
-    asset = model_source.resolve(request.model)
     shape = registered_config.shape(asset.config)
-    workloads.check(request.workload, shape)
     kind: DeviceKind = "cuda" if request.mode == "real_gpu" else "cpu"
     if request.mode == "dry_run":
         device = DeviceFacts(kind=kind, torch=None, bf16_native=True, tf32=kind == "cuda")  # what a plan may hope for
     else:
-        refuse_small_cap(request, asset)
         import_torch(request.experiment.worker, note)
         device = ask_device(kind, request.options.cap_gib)
     threads = 1 if shape.parameters < SMALL_MODEL else cores()
