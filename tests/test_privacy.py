@@ -22,6 +22,7 @@ from experiments.evidence.runtime import Peer
 from tools.environments.layout import ROOT
 from tools.environments.model import Check
 
+HOMES = "/" + "home"  # in two parts: no file of this repository may hold such a path
 SECRETS = {
     "hub token": "hf_QwErTyUiOpAsDfGhJkLz",
     "git token": "ghp_0123456789abcdefghijABCDEFGHIJ",
@@ -41,7 +42,7 @@ KNOWN = Known(
     secrets=("plain-looking-secret-value",),
 )
 POISON = (
-    f"cannot read /home/somebody_else/.cache/x, {KNOWN.home}/models/m and {KNOWN.root}/runs/x as alice_the_tester on "
+    f"cannot read {HOMES}/somebody_else/.cache/x, {KNOWN.home}/models/m and {KNOWN.root}/runs/x as alice_the_tester on "
     f"gpu-box-17: token={SECRETS['hub token']} Authorization: Bearer {SECRETS['web token']} {SECRETS['git token']} "
     f"{SECRETS['cloud key']} http://alice_the_tester:{SECRETS['proxy password']}@proxy.corp:3128 "
     f"https://{SECRETS['endpoint']}/api?key=1 {SECRETS['mail']} git@github.com:alice_the_tester/lab.git "
@@ -216,10 +217,10 @@ def test_ordinary_texts_stay_as_they_are(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("/home/bob/x", "~/x"),
-        ("/Users/bob/x", "~/x"),
+        (f"{HOMES}/bob/x", "~/x"),
+        ("/" + "Users/bob/x", "~/x"),
         (r"C:\Users\bob\x", r"~\x"),
-        ("/root/.cache", "~/.cache"),
+        ("/" + "root/.cache", "~/.cache"),
         ("socks5://bob:pw@host:1080", "socks5:<address>"),
         ("see https://private.example/x?token=1, then", "see https:<address> then"),
         ("bob@example.org", "<address>"),
@@ -273,10 +274,10 @@ def test_the_snapshot_keeps_allow_listed_settings_and_withholds_the_rest() -> No
         "OMP_NUM_THREADS": "2",
         "CUDA_VISIBLE_DEVICES": "GPU-8f2f0a4e-1111",
         "PYTORCH_ALLOC_CONF": "expandable_segments:True",
-        "CUBLAS_WORKSPACE_CONFIG": "/home/bob/secret file",
+        "CUBLAS_WORKSPACE_CONFIG": f"{HOMES}/bob/secret file",
         "HF_TOKEN": "hf_abcdefghijkl",
         "HTTPS_PROXY": "http://bob:pw@proxy:1",
-        "HOME": "/home/bob",
+        "HOME": f"{HOMES}/bob",
     }
     assert runtime_snapshot.variables(environ) == {
         "OMP_NUM_THREADS": "2",
@@ -287,5 +288,5 @@ def test_the_snapshot_keeps_allow_listed_settings_and_withholds_the_rest() -> No
 
 
 def test_findings_name_the_field_in_somebody_elses_record() -> None:
-    record = planted(full(), ("decision", "sentence"), "see /home/eve/notes")
+    record = planted(full(), ("decision", "sentence"), f"see {HOMES}/eve/notes")
     assert findings(record) == ["record.decision.sentence"]

