@@ -19,10 +19,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tools.environments import pep440, registry, registry_list, requirement_text, strict_json
+from tools.environments import pep440, registry, registry_list, registry_types, requirement_text, strict_json
 from tools.environments.errors import EXIT_USAGE, LabError
 from tools.environments.layout import REGISTRY_PATH, ROOT
 from tools.environments.model import Profile
+from tools.environments.registry_shape import ENTRY, NESTED
 
 REGISTRY = registry.load()
 DOCUMENT: dict[str, Any] = json.loads(REGISTRY_PATH.read_bytes())
@@ -230,6 +231,15 @@ def test_a_file_that_is_no_registry(tmp_path: Path, text: bytes) -> None:
         registry.load(tmp_path)
     with pytest.raises(LabError):
         registry_list.listing(tmp_path)
+
+
+def test_types_shapes_and_schema_name_the_same_fields() -> None:
+    assert set(registry_types.Entry.__annotations__) == {*ENTRY, "id"} - {"extends"}
+    for name, of in (("torch", "TorchEntry"), ("gpu", "GpuEntry"), ("host", "HostEntry")):
+        assert set(getattr(registry_types, of).__annotations__) == set(NESTED[name])
+        assert list(SCHEMA["$defs"][name]["properties"]) == list(NESTED[name])
+    assert list(SCHEMA["$defs"]["templateEntry"]["properties"]) == list(ENTRY)
+    assert set(registry_types.Document.__annotations__) == set(SCHEMA["properties"]) - {"$schema"}
 
 
 def test_the_registry_passes_its_schema() -> None:
