@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from experiments.evidence.candidate import Candidate
+from experiments.evidence.plots import numerics
 from experiments.evidence.record import Record
 from experiments.harness.experiment import Table
 from experiments.training_mechanism.mixed_precision_backward.conclusions import collapsed, gates_hold
 
 NOTHING = "—"
-EXACT = 1e-8  # left end of the error axis: where an error of zero is drawn
 
 
 def table(record: Record) -> Table:
@@ -83,31 +83,5 @@ def _verdict(candidate: Candidate) -> str:
 
 
 def picture(record: Record, folder: Path) -> Path:
-    """Draw gradients.svg: error of each format beside what its rounding allows, and the scaler's walk."""
-    from experiments.harness.figure import figure, save
-
-    drawn, (left, right) = figure(2)
-    for candidate in record.candidates:
-        gate = candidate.checks.gradient
-        if gate is None or gate.error is None or gate.tolerance is None:
-            continue
-        left.barh([candidate.name], [max(gate.error, EXACT)], color="#4c78a8" if gate.passed else "#e45756")
-        left.plot([gate.tolerance], [candidate.name], "|", color="#222222", markersize=18)
-        word = "bit-identical" if gate.error == 0 else f"{gate.error:.1e}"
-        place = (max(gate.error, gate.tolerance), candidate.name)
-        left.annotate(word, place, textcoords="offset points", xytext=(6, -3))
-    left.set_xscale("log")
-    left.set_xlim(EXACT, 1.0)
-    left.invert_yaxis()
-    left.set_xlabel("relative L2 error of the gradient against fp32; | what its rounding allows")
-    walks = [(c.name, c.numerics) for c in record.candidates if c.numerics and c.numerics.scale_sequence]
-    for name, numerics in walks:
-        right.step(range(len(numerics.scale_sequence)), numerics.scale_sequence, where="post", label=name)
-        for step in numerics.skipped_steps:
-            right.plot(step, numerics.scale_sequence[step], "x", color="#e45756", markersize=9)
-            right.annotate("skipped", (step, numerics.scale_sequence[step]), textcoords="offset points", xytext=(4, 6))
-    right.set_yscale("log", base=2)
-    right.set_xlabel("optimizer step of the probe")
-    right.set_ylabel("loss scale")
-    drawn.suptitle(f"{record.workload.name} · {record.model.id} · {record.evidence_level}")
-    return save(drawn, folder / "gradients.svg")
+    """Draw gradients.svg: error of each format beside what its rounding allows, underflow, and the scaler's walk."""
+    return numerics.draw(record, folder / f"{numerics.NAME}.svg")
