@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import child_coverage
+
 from tools.environments import registration, requirement_text
 from tools.environments.layout import ROOT
 from tools.environments.model import Profile
@@ -115,10 +117,8 @@ class Environment:
 
     def run(self, *arguments: str, flags: tuple[str, ...] = (), **environ: str) -> subprocess.CompletedProcess[str]:
         """The preflight command line in this environment, with a bare set of variables plus `environ`."""
-        variables = {"PATH": os.environ["PATH"], "HOME": str(self.home), "LANG": "C.UTF-8", **environ}
-        for name in ("COVERAGE_PROCESS_CONFIG", "COVERAGE_PROCESS_START"):
-            if name in os.environ:
-                variables[name] = os.environ[name]
+        bare = {"PATH": os.environ["PATH"], "HOME": str(self.home), "LANG": "C.UTF-8"}
+        variables = {**bare, **child_coverage.variables(), **environ}
         return subprocess.run(
             [str(self.python), *flags, str(PREFLIGHT), *arguments],
             env=variables,
@@ -182,6 +182,7 @@ def make(
     )
     fill(environment.site, profile, torch, torch_version)
     registration.register(environment.site, ROOT)
+    child_coverage.follow(environment.site)
     return environment
 
 
@@ -218,3 +219,9 @@ def check(report: dict[str, Any], name: str) -> dict[str, str]:
 def not_ok(report: dict[str, Any]) -> dict[str, str]:
     """id -> status of everything that is a warning or blocked."""
     return {item["id"]: item["status"] for item in report["checks"] if item["status"] in ("warning", "blocked")}
+
+
+def goes_elsewhere(repair: str, profile: Profile) -> bool:
+    """Whether a repair leaves this environment alone: a new one, or the profile's own where this checkout has it."""
+    made = f"--profile {profile.id} --env-name {profile.environment}" in repair
+    return made or f"{profile.environment}/bin/activate" in repair
