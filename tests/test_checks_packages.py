@@ -112,6 +112,7 @@ def test_metadata_required_and_forbidden() -> None:
         {"torch_on_disk": ("odd", None)},
         {"interpreter": replace(healthy(CPU).interpreter, kind="base")},
         {"interpreter": replace(healthy(CPU).interpreter, kind="conda-base")},
+        {"host": replace(healthy(CPU).host, python="3.13.0", container="docker")},
     ],
 )
 def test_nothing_is_installed_over_what_is_not_this_profiles(changes: dict[str, Any]) -> None:
@@ -120,6 +121,13 @@ def test_nothing_is_installed_over_what_is_not_this_profiles(changes: dict[str, 
     assert judged(facts(lines=missing, torch_on_disk=None), CPU)["packages.versions"].repair.startswith("finish the")
     found = judged(facts(lines=missing, **changes), CPU)["packages.versions"]
     assert found.repair.startswith("create a new environment: ")
+
+
+def test_a_finished_environment_elsewhere_is_to_be_used() -> None:
+    found = judged(facts(modules={}, torch_on_disk=("1.0", None), ready="/lab/.envs/llm train"), CPU)
+    assert found["packages.required"].repair == (
+        "use the environment that is there: source '/lab/.envs/llm train/bin/activate'"
+    )
 
 
 def test_an_unfinished_environment_asks_for_the_disk_it_still_needs() -> None:
@@ -236,6 +244,7 @@ def test_failing_import_and_silent_torch() -> None:
     blocked(checks["torch.import"], "OSError: y")
     silent = facts(probes=answers(CPU, unsaid), torch_on_disk=None)
     blocked(judged(silent, CPU)["torch.build"], "no torch that says what it is")
+    assert {checks[f"operation.{name}"].status for name in ("float32", "float16", "bfloat16")} == {"skipped"}
     dead = facts(probes=answers(CPU, {**failed, **unsaid}), torch_on_disk=None)
     assert judged(dead, CPU)["torch.build"].status == "skipped"
 

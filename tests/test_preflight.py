@@ -140,3 +140,15 @@ def test_stamp_of_another_profile_is_told(tmp_path: Path, monkeypatch: pytest.Mo
     stamp.write(stamp.Stamp("PT-CPU", "sha256:0", str(tmp_path), {}, None, "venv", {}, {}))
     found = preflight_facts._stamp(CPU, "sha256:0")
     assert (found.profile, found.reasons) == ("PT-CPU", ("it belongs to PT-CPU",))
+
+
+def test_a_finished_environment_elsewhere_is_found(tmp_path: Path) -> None:
+    there = tmp_path / CPU.environment
+    there.mkdir()
+    assert preflight_facts.ready(CPU, "sha256:0", tmp_path, tmp_path) is None
+    stamp.write(stamp.Stamp(CPU.id, "sha256:0", str(there), {}, None, "venv", {}, {}))
+    assert preflight_facts.ready(CPU, "sha256:0", tmp_path, tmp_path) == str(there)
+    assert preflight_facts.ready(CPU, "sha256:1", tmp_path, tmp_path) is None
+    assert preflight_facts.ready(CPU, "sha256:0", there, tmp_path) is None
+    (there / stamp.FILE_NAME).write_text("{")
+    assert preflight_facts.ready(CPU, "sha256:0", tmp_path, tmp_path) is None

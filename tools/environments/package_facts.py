@@ -59,6 +59,8 @@ def gather(places: Iterable[str]) -> PackageFacts:
             elif found.name not in installed:
                 installed[found.name] = found
             elif installed[found.name].place == place:
+                if installed[found.name].version == found.version:
+                    continue  # Debian keeps an .egg-info beside the .dist-info
                 first = os.path.basename(installed[found.name].folder)
                 problems.append(Problem(found.folder, f"{found.name} is recorded twice here, also as {first}"))
             else:

@@ -92,6 +92,7 @@ class Facts:
     proxies: tuple[Proxy, ...]
     cuda_visible: str | None  # CUDA_VISIBLE_DEVICES as set
     fresh_name: str  # an environment name that is not taken, for repairs
+    ready: str | None = None  # a finished environment of this profile elsewhere, which a user may have meant
     probes: tuple[ProbeFacts, ...] | None = None  # None: nothing was imported
     files: Sweep | None = None  # None: not swept
     hub: HubFacts | None = None  # None: the run downloads nothing
@@ -124,6 +125,7 @@ def gather(profile: Profile, request: Request, *, root: Path = ROOT) -> Facts:
             proxies=network_facts.proxies(os.environ),
             cuda_visible=os.environ.get("CUDA_VISIBLE_DEVICES"),
             fresh_name=fresh_name(profile.environment, Path(sys.prefix).name, ENVS),
+            ready=ready(profile, digest, Path(sys.prefix), ENVS),
             files=None if request.quick else _sweep(),
             hub=hub,
             notebook=_notebook(request, packages),
@@ -201,6 +203,20 @@ def _notebook(request: Request, packages: PackageFacts) -> tuple[Check, ...] | N
         return (written, Check(kernels.CHECK_ID, "skipped", "kernels that start", "not tried (--quick)"))
     specs = kernels.find(kernels.data_folders(sys.prefix, os.environ))
     return (registration.check(site), kernels.check(sys.prefix, specs))
+
+
+def ready(profile: Profile, digest: str, prefix: Path, envs: Path) -> str | None:
+    """The profile's default environment where it is finished, current, and not the one running."""
+    from tools.environments import stamp
+
+    there = envs / profile.environment
+    if os.path.realpath(there) == os.path.realpath(prefix):
+        return None
+    try:
+        found = stamp.read(there)
+    except LabError:
+        return None
+    return str(there) if found and (found.profile, found.requirement_digest) == (profile.id, digest) else None
 
 
 def fresh_name(default: str, current: str, envs: Path) -> str:

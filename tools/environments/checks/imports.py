@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tools.environments.checks.wording import new_environment, some
+from tools.environments.checks.wording import install_again, new_environment, some
 from tools.environments.child_probe import outcome
 from tools.environments.model import Check, Profile
 from tools.environments.preflight_facts import Facts
@@ -18,7 +18,7 @@ def _torch(profile: Profile, facts: Facts) -> Check:
     if profile.torch is None:
         return Check("torch.import", "skipped", "no torch", "this profile uses none")
     if facts.modules.get("torch") is None:
-        return Check("torch.import", "blocked", wanted, "no torch", new_environment(profile, facts))
+        return Check("torch.import", "blocked", wanted, "no torch", install_again(profile, facts))
     if facts.probes is None:
         return Check("torch.import", "skipped", wanted, "not imported (--quick)")
     result = outcome(facts.probes, "import torch")

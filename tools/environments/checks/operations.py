@@ -95,6 +95,9 @@ def _not_asked(dtype: str, profile: Profile, facts: Facts) -> str:
         return "not tried (--quick)"
     if dtype not in profile.dtypes and not (dtype == "bfloat16" and profile.gpu):
         return "this profile claims none"
+    imported = outcome(facts.probes, "import torch")
+    if imported is not None and not imported.ok:
+        return "torch does not import"
     if profile.gpu is None:
         return "CPUs have none" if dtype == "tf32" else ""
     seen = _seen(facts)

@@ -20,7 +20,12 @@ def some(items: Sequence[str], at_most: int = AT_MOST) -> str:
 
 
 def new_environment(profile: Profile, facts: Facts) -> str:
-    """The command that makes an environment of its own for `profile`: mixtures are left, never mended in place."""
+    """The command that makes an environment of its own for `profile`: mixtures are left, never mended in place.
+
+    Where a finished one is there already, it is only to be used: most who see this forgot to activate it.
+    """
+    if facts.ready:
+        return f"use the environment that is there: source {shlex.quote(facts.ready + '/bin/activate')}"
     return (
         f"create a new environment: python tools/install_environment_profile.py --profile {profile.id} "
         f"--env-name {shlex.quote(facts.fresh_name)}"
@@ -40,8 +45,10 @@ def install_again(profile: Profile, facts: Facts) -> str:
 
 
 def _is_no_place_to_install(profile: Profile, facts: Facts) -> bool:
-    shared = facts.interpreter.kind in ("base", "conda-base") and not facts.host.container
-    if shared or facts.stamp.reasons or facts.stamp.torn or facts.stamp.profile not in (None, profile.id):
+    python = ".".join(facts.host.python.split(".")[:2])
+    if facts.interpreter.kind in ("base", "conda-base") or python not in profile.python:
+        return True
+    if facts.stamp.reasons or facts.stamp.torn or facts.stamp.profile not in (None, profile.id):
         return True
     if facts.torch_on_disk is None:
         return False
