@@ -96,8 +96,7 @@ class Comparer:
                 names = ["nothing" if side is None else "a value" for side in (ours, theirs)]
                 self._report(value, "the whole value", names[0], names[1], "both or neither")
             return torch.zeros(0, dtype=torch.float64), torch.zeros(0, dtype=torch.float64)
-        mine = torch.as_tensor(ours).detach().cpu().double()
-        other = torch.as_tensor(theirs).detach().cpu().double()
+        mine, other = _wide(ours), _wide(theirs)
         if mine.shape != other.shape:
             self._report(value, "its shape", str(tuple(mine.shape)), str(tuple(other.shape)), "the same shape")
         return mine, other
@@ -117,6 +116,15 @@ class Comparer:
     def _report(self, value: str, place: str, mine: str, other: str, allowed: str) -> None:
         ours, theirs = f"{self.ours} gives {mine}", f"{self.theirs} gives {other}"
         raise MismatchError(value, place, ours, theirs, allowed, str(self.case))
+
+
+def _wide(value: Value) -> torch.Tensor:
+    """The value in float64, detached, on the CPU. Plain Python numbers must not pass through fp32 on the way."""
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        return value.detach().cpu().double()
+    return torch.as_tensor(value, dtype=torch.float64)
 
 
 def _largest(values: torch.Tensor) -> float:

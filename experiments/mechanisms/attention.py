@@ -10,8 +10,8 @@ For each query head, with keys K and values V of the key-value head its group sh
     dQ = c dS K          dK = c dS^T Q
 
 K and V serve several query heads, so their gradients are summed over the group. A query that may see nothing gives 0
-and no gradient. Source: Vaswani et al. 2017 (arXiv:1706.03762), Ainslie et al. 2023 (arXiv:2305.13245) for grouped heads;
-the row-sum identity as in Dao et al. 2022 (arXiv:2205.14135).
+and no gradient. Sources: Vaswani et al. 2017 (arXiv:1706.03762); Ainslie et al. 2023 (arXiv:2305.13245) for grouped
+heads; Dao et al. 2022 (arXiv:2205.14135) for the row-sum identity.
 """
 
 from __future__ import annotations

@@ -20,6 +20,8 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
+LARGEST_SCALE = torch.finfo(torch.float32).max
+
 
 @dataclass(frozen=True, slots=True)
 class ScalerState:
@@ -38,7 +40,8 @@ def advance(state: ScalerState, found_inf: bool) -> ScalerState:
     if found_inf:
         return replace(state, scale=state.scale * state.backoff_factor, clean_steps=0, skipped=state.skipped + 1)
     if state.clean_steps + 1 == state.growth_interval:
-        return replace(state, scale=state.scale * state.growth_factor, clean_steps=0)
+        grown = state.scale * state.growth_factor  # the scale is an fp32 number: one that would be inf stays as it is
+        return replace(state, scale=grown if grown <= LARGEST_SCALE else state.scale, clean_steps=0)
     return replace(state, clean_steps=state.clean_steps + 1)
 
 
