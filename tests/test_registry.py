@@ -19,6 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tools.documents import links
 from tools.environments import pep440, registry, registry_list, registry_types, requirement_text, strict_json
 from tools.environments.errors import EXIT_USAGE, LabError
 from tools.environments.layout import REGISTRY_PATH, ROOT
@@ -165,6 +166,18 @@ def test_topics_are_all_used_and_their_documents_named_once() -> None:
     assert {profile.topic for profile in PROFILES} == set(REGISTRY.topics)
     quickstarts = [topic.quickstart for topic in REGISTRY.topics.values()]
     assert len(set(quickstarts)) == len(quickstarts)
+
+
+@pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.id)
+def test_the_entry_links_of_a_profile_resolve(profile: Profile) -> None:
+    """File and anchor, in both languages. A handwritten topic's assets come from its records and are checked there."""
+    entries = [profile.docs.quickstart]
+    if REGISTRY.topics[profile.topic].generated:
+        entries.append(profile.docs.assets)
+    for entry in entries:
+        name, _, anchor = entry.partition("#")
+        for path in (ROOT / name, ROOT / name.replace(".md", ".zh.md")):
+            assert anchor in links.headings(path.read_text(encoding="utf-8")), path
 
 
 @pytest.mark.parametrize(
