@@ -5,10 +5,13 @@ from __future__ import annotations
 import importlib.metadata
 import sys
 import sysconfig
+import tempfile
 from pathlib import Path
 
 import pytest
 from hand_made_environment import install
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tools.environments import module_facts, package_facts
 from tools.environments.pep508 import normalise
@@ -91,3 +94,13 @@ def test_metadata_that_cannot_be_read_or_names_nothing(tmp_path: Path) -> None:
         "twice-2.dist-info": "twice is recorded twice here, also as twice-1.dist-info",
         "~d": "left behind by an interrupted uninstall or upgrade",
     }
+
+
+@given(st.binary(max_size=400))
+def test_no_metadata_is_too_odd_to_read(text: bytes) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        info = Path(folder) / "odd-1.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_bytes(text)
+        facts = package_facts.gather([folder])
+        assert len(facts.installed) + len(facts.problems) == 1
