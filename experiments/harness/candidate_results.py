@@ -69,7 +69,12 @@ def candidate(
         marks=("not_executed",) if not mine else (),
     )
     request = ForecastRequest(
-        spec=spec, workload=plan.workload, shape=shape, device=plan.device, calibration=calibration
+        spec=spec,
+        workload=plan.workload,
+        shape=shape,
+        device=plan.device,
+        calibration=calibration,
+        transferred_bytes=memory.transferred_bytes if memory else None,
     )
     return _with_forecast(candidate, experiment.forecast(request))
 

@@ -79,6 +79,7 @@ class ForecastRequest:
     shape: DecoderShape
     device: DeviceFacts
     calibration: Calibration | None
+    transferred_bytes: int | None = None  # counted while it ran: a transfer floor needs it; None before
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,8 @@ arXiv:2001.08361, section 2.1). Attention adds two products over the visible pos
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from experiments.models.registered_config import DecoderShape
 
 
@@ -16,3 +18,13 @@ def step_flops(shape: DecoderShape, batch: int, sequence: int) -> float:
     visible = sequence / 2
     attention = shape.layers * 2 * 2 * visible * shape.hidden
     return 3.0 * tokens * (2 * products + attention)
+
+
+def recompute_share(shape: DecoderShape, sequence: int, recomputed: Callable[[int], bool]) -> float:
+    """Operations that recomputing the chosen layers adds, as a share of the whole step without it.
+
+    One more forward of each such layer; the loss head is not recomputed. Every layer of Qwen2.5-0.5B at 1024: 0.249.
+    """
+    layers = sum(recomputed(number) for number in range(shape.layers))
+    forward = 2 * (shape.layer_parameters - 2 * shape.hidden) + 2 * 2 * sequence / 2 * shape.hidden
+    return layers * sequence * forward / step_flops(shape, 1, sequence)

@@ -1,0 +1,133 @@
+"""What pages conclude in the same words: gates held or not, time and memory beside the baseline, what does not fit.
+
+Pure functions of finished candidates. A page adds what only it can say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from experiments.evidence.candidate import Candidate
+from experiments.evidence.conclusion import Claim, Comparison, Decision
+from experiments.harness.experiment import Observed
+
+GIB = 2**30
+
+
+def gates_hold(candidate: Candidate) -> bool:
+    """Finite, and no gate that was run has failed."""
+    checks = candidate.checks
+    found = (checks.gradient, checks.update, checks.oracle)
+    return checks.finite is True and all(gate is None or gate.passed for gate in found)
+
+
+def able(observed: Observed) -> list[Candidate]:
+    """Candidates that ran and whose gates held: the ones a claim may be about."""
+    return [c for c in observed.candidates if c.role == "candidate" and c.status == "ok" and gates_hold(c)]
+
+
+def equivalence(observed: Observed, baseline: str, because: str) -> list[Claim]:
+    """One claim over all candidates whose first gradients and update agree with the baseline."""
+    kept = [c for c in able(observed) if c.checks.gradient is not None and c.checks.gradient.error is not None]
+    if not kept:
+        return []
+    worst = max(kept, key=lambda c: (c.checks.gradient and c.checks.gradient.error) or 0.0)
+    error = worst.checks.gradient.error if worst.checks.gradient else None
+    size = "bit-identical" if not error else f"largest relative L2 error {error:.1e} ({worst.name})"
+    names = tuple(c.name for c in kept)
+    statement = f"gradients and first update of {', '.join(names)} agree with {baseline}: {size}; {because}"
+    return [Claim(kind="gradient_equivalence", statement=statement, candidates=names)]
+
+
+def times(observed: Observed, quantity: str = "step_ms") -> list[Claim]:
+    """One claim for each comparison in time whose candidate computes the same."""
+    names = {candidate.name for candidate in able(observed)}
+    return [
+        Claim(kind="time", statement=_time(entry), candidates=(entry.candidate, entry.baseline))
+        for entry in observed.comparisons
+        if entry.quantity == quantity and entry.candidate in names and entry.ratio is not None
+    ]
+
+
+def _time(entry: Comparison) -> str:
+    return f"a step of {entry.candidate} takes {entry.ratio:.3f} x that of {entry.baseline}: {entry.verdict}"
+
+
+def memories(observed: Observed) -> list[Claim]:
+    """One claim for each candidate's peak and residency beside the baseline's."""
+    baseline = next((c for c in observed.candidates if c.is_baseline), None)
+    if baseline is None or baseline.memory is None:
+        return []
+    claims = []
+    for candidate in able(observed):
+        sentence = memory_sentence(candidate, baseline)
+        if sentence:
+            names = (candidate.name, baseline.name)
+            claims.append(Claim(kind="memory", statement=sentence, candidates=names))
+    return claims
+
+
+def memory_sentence(candidate: Candidate, baseline: Candidate) -> str | None:
+    """Peak and after-forward residency of both in one sentence; None where they were not measured."""
+    mine, base = candidate.memory, baseline.memory
+    if mine is None or base is None or mine.peak_allocated_bytes is None or base.peak_allocated_bytes is None:
+        return None
+    text = (
+        f"{candidate.name} peaks at {mine.peak_allocated_bytes / GIB:.2f} GiB allocated, "
+        f"{baseline.name} at {base.peak_allocated_bytes / GIB:.2f}"
+    )
+    if mine.after_forward_bytes is not None and base.after_forward_bytes is not None:
+        text += (
+            f"; after the forward {mine.after_forward_bytes / GIB:.2f} GiB stay, "
+            f"of {baseline.name} {base.after_forward_bytes / GIB:.2f}"
+        )
+    return text
+
+
+def stands_in_the_way(observed: Observed) -> Decision | None:
+    """The decision when there is nothing to weigh: nothing ran, the baseline did not fit, or a gate failed."""
+    taken = [c for c in observed.candidates if c.role in ("baseline", "candidate") and c.status != "skipped"]
+    if not taken:
+        return Decision(code="not_measured", sentence="Nothing was executed: the plan is well-formed.")
+    baseline = next((c for c in taken if c.is_baseline), None)
+    broken = names(c for c in taken if c.status == "failed" or (c.status == "ok" and not gates_hold(c)))
+    if broken:
+        return Decision(code="numerics_broken", sentence=f"Do not use {broken}: a gate or a step failed.")
+    if baseline is not None and baseline.status == "oom" and not able(observed):
+        proposal = baseline.failure.proposal if baseline.failure else None
+        return Decision(code="does_not_fit", sentence=f"Nothing fits on this device; try {proposal or 'less'}.")
+    return None
+
+
+def names(candidates: Iterable[Candidate]) -> str:
+    """Their names, joined for a sentence."""
+    return ", ".join(candidate.name for candidate in candidates)
+
+
+def freed(observed: Observed, candidate: Candidate) -> float | None:
+    """Share of the baseline's peak that a candidate frees, 0 to 1; None where either was not measured."""
+    baseline = next((c for c in observed.candidates if c.is_baseline), None)
+    base = baseline.memory.peak_allocated_bytes if baseline and baseline.memory else None
+    peak = candidate.memory.peak_allocated_bytes if candidate.memory else None
+    return None if not base or peak is None else 1 - peak / base
+
+
+def weighed(observed: Observed) -> Decision:
+    """Memory freed against time paid, on a card: the candidate that frees most, and what it costs."""
+    ratios = {c.candidate: c.ratio for c in observed.comparisons if c.quantity == "step_ms"}
+    rated = [(share, c) for c in able(observed) if (share := freed(observed, c)) is not None]
+    if not rated:
+        return Decision(code="inconclusive", sentence="No candidate has both a peak and a step time to weigh.")
+    share, best = max(rated, key=lambda pair: pair[0])
+    ratio = ratios.get(best.name)
+    if share < 0.02:
+        return Decision(code="avoid", sentence="No candidate lowers the peak here: head or state holds it.")
+    if ratio is None:
+        return Decision(code="adopt", sentence=f"Take {best.name}: the baseline does not fit, it does.")
+    cheap = [(s, c) for s, c in rated if s >= 0.02 and ratios.get(c.name) and (ratios[c.name] or 9) <= 1.02]
+    if cheap:
+        share, best = max(cheap, key=lambda pair: pair[0])
+        said = f"Take {best.name}: {share:.0%} less peak at {ratios[best.name]:.2f} x the time."
+        return Decision(code="adopt", sentence=said)
+    said = f"{best.name} frees {share:.0%} of the peak for {ratio:.2f} x the time: take it when memory is short."
+    return Decision(code="adopt_if_memory_bound", sentence=said)

@@ -1,0 +1,37 @@
+"""The terminal table of the pages that trade memory for time, drawn from the record as every other table is."""
+
+from __future__ import annotations
+
+from experiments.evidence import record_text
+from experiments.evidence.candidate import Candidate
+from experiments.evidence.record import Record
+from experiments.harness.concluding import gates_hold
+from experiments.harness.experiment import Table
+
+
+def table(record: Record) -> Table:
+    """The record's own table with the gradients' verdict beside it; columns nobody measured are left out."""
+    columns, rows = record_text.table(record)
+    shown = [
+        (*row, _verdict(candidate))
+        for row, candidate in zip(rows, record.candidates, strict=True)
+        if candidate.status != "skipped"
+    ]
+    notes = tuple(f"{c.name} did not run: {c.failure.message}" for c in record.candidates if _left_out(c) and c.failure)
+    dry = record.identity.run_mode == "dry_run"
+    return Table(columns=(*columns, "gradients"), rows=tuple(shown), notes=() if dry else notes)
+
+
+def _left_out(candidate: Candidate) -> bool:
+    return candidate.status == "skipped" and candidate.role != "baseline_again"
+
+
+def _verdict(candidate: Candidate) -> str:
+    gate = candidate.checks.gradient
+    if candidate.is_baseline:
+        oracle = candidate.checks.oracle
+        return "" if oracle is None or oracle.error is None else f"{oracle.error:.1e} from float64"
+    if gate is None or gate.error is None:
+        return "" if candidate.checks.finite is not False else "not finite"
+    size = "bit-identical" if gate.error == 0 else f"{gate.error:.1e}"
+    return size if gates_hold(candidate) else f"{size}, gate failed"

@@ -1,0 +1,115 @@
+"""The checkpointing page: what recomputing layers frees, what it costs, and whether the gradients stay the same.
+
+Every layer, every second one, selective (outputs of matrix products are kept), the reentrant form, PyTorch's own, and
+without keeping the random state. A probe turns dropout on: there the random state decides whether gradients are right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from experiments.evidence.candidate import Numerics, Prediction
+from experiments.harness.experiment import (
+    Answer,
+    CandidateSpec,
+    DeviceFacts,
+    Experiment,
+    Forecast,
+    ForecastRequest,
+    Options,
+)
+from experiments.harness.flops import recompute_share
+from experiments.harness.ledger import predictions
+from experiments.harness.ledger_settings import for_candidate
+from experiments.harness.memory_table import table
+from experiments.harness.precision import chosen
+from experiments.harness.workload import Workload
+from experiments.training_mechanism.activation_checkpointing.conclusions import conclude
+
+PROBE = "dropout_random_state"
+QWEN = "Qwen/Qwen2.5-0.5B"
+
+WORKLOADS = {
+    "smoke": Workload(name="smoke", model="tiny-qwen2", batch=4, sequence=128, steps=4, warmup=1, rounds=2),
+    "default": Workload(name="default", model=QWEN, batch=4, sequence=512, steps=8, warmup=3, rounds=3),
+    "fit-8gib": Workload(name="fit-8gib", model=QWEN, batch=2, sequence=512, steps=8, warmup=3, rounds=3),
+    "large": Workload(
+        name="large",
+        model=QWEN,
+        batch=8,
+        sequence=1024,
+        steps=8,
+        warmup=3,
+        rounds=3,
+        optimizer="adamw",
+        learning_rate=1e-4,
+        oracle=False,
+    ),
+    "large-4x4096": Workload(
+        name="large-4x4096",
+        model=QWEN,
+        batch=4,
+        sequence=4096,
+        steps=8,
+        warmup=3,
+        rounds=3,
+        optimizer="adamw",
+        learning_rate=1e-4,
+        oracle=False,
+    ),
+}
+
+
+def candidates(workload: Workload, device: DeviceFacts, options: Options) -> tuple[CandidateSpec, ...]:
+    """Every way of checkpointing on the page, in the precision the workload asks for."""
+    base, dtype = chosen(workload.precision, device)
+
+    def spec(name: str, checkpoint: str, **more: str | int | bool) -> CandidateSpec:
+        settings = {**base, "checkpoint": checkpoint, **more}
+        probes = (PROBE,) if name == "every layer" else ()
+        role = "baseline" if checkpoint == "none" else "candidate"
+        return CandidateSpec(name=name, role=role, settings=settings, dtype=dtype, probes=probes)
+
+    return (
+        spec("none", "none"),
+        spec("every layer", "all"),
+        spec("every 2nd layer", "every_k", every_k=2),
+        spec("selective", "selective"),
+        spec("every layer, random state not kept", "all", preserve_rng=False),
+        spec("every layer, reentrant", "all", form="reentrant"),
+        spec("every layer, torch", "all", form="torch"),
+    )
+
+
+def numerics(spec: CandidateSpec, gate: Answer | None, probes: Mapping[str, Answer]) -> Numerics | None:
+    """The number formats seen."""
+    return None if gate is None else Numerics(dtypes=gate["dtypes"], underflow_share=None)
+
+
+def forecast(request: ForecastRequest) -> Forecast:
+    """Residency and peak by the memory ledger, the step's length beside the baseline's by recomputed operations."""
+    settings = for_candidate(request.workload, request.spec.settings)
+    if settings is None or request.device.kind == "cpu":
+        return Forecast()
+    rows = predictions(request.shape, settings)
+    if request.spec.role == "candidate" and settings.checkpoint in ("all", "every_k"):
+        share = recompute_share(request.shape, settings.sequence, settings.recomputes)
+        formula = "operations with recomputed layers / without"
+        rows = (*rows, Prediction(quantity="step_ratio", formula=formula, unit="ratio", predicted=1 + share))
+    return Forecast(predictions=rows)
+
+
+EXPERIMENT = Experiment(
+    name="activation_checkpointing",
+    page="Part 02 · 19",
+    title="Activation checkpointing: keep a layer's inside, or compute it again",
+    title_zh="激活检查点：保存层内张量，还是重算",
+    profiles=("TRAIN-CPU", "TRAIN-CUDA-MECHANISM", "TRAIN-CUDA130-MECHANISM"),
+    workloads=WORKLOADS,
+    worker="experiments.training_mechanism.activation_checkpointing.worker",
+    candidates=candidates,
+    numerics=numerics,
+    conclude=conclude,
+    table=table,
+    forecast=forecast,
+)

@@ -1,0 +1,93 @@
+"""Builds a step whose decoder layers are checkpointed, and the probe that asks what dropout needs of the random state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+from torch.utils import checkpoint as torch_checkpoint
+
+from experiments.evidence.vocabulary import JsonValue
+from experiments.harness.checkpointed_layers import wrap
+from experiments.harness.mechanism_of import plain
+from experiments.harness.program import TrainingStep
+from experiments.harness.worker import WorkerContext
+from experiments.mechanisms.checkpoint import MATRIX_PRODUCTS, checkpoint, checkpoint_reentrant
+
+Block = Callable[[Tensor], Tensor]
+DROPOUT = 0.1
+
+
+def build(context: WorkerContext) -> TrainingStep:
+    """The training step with the candidate's layers checkpointed."""
+    settings = context.spec.settings
+    mechanism = plain(context)
+    model = context.model()
+    if settings["checkpoint"] != "none":
+        every = int(str(settings.get("every_k", 1)))
+        wrap(model, lambda number: number % every == 0, _form(settings))
+    return TrainingStep(model, context.batch(), context.optimizer(model.network.parameters()), mechanism)
+
+
+def _form(settings: Mapping[str, JsonValue]) -> Callable[[Block, Tensor], Tensor]:
+    """How one block is run: by our own hand, or by PyTorch."""
+    keep_random = settings.get("preserve_rng", True) is True
+    if settings.get("form") == "reentrant":
+        return lambda block, x: checkpoint_reentrant(block, x, preserve_rng=keep_random)
+    if settings.get("form") == "torch":
+
+        def by_torch(block: Block, x: Tensor) -> Tensor:
+            out: Tensor = torch_checkpoint.checkpoint(block, x, use_reentrant=False, preserve_rng_state=keep_random)
+            return out
+
+        return by_torch
+    keep = MATRIX_PRODUCTS if settings["checkpoint"] == "selective" else frozenset()
+
+    def by_hand(block: Block, x: Tensor) -> Tensor:
+        out: Tensor = checkpoint(block, x, preserve_rng=keep_random, keep=keep)
+        return out
+
+    return by_hand
+
+
+def dropout_random_state(context: WorkerContext) -> dict[str, JsonValue]:
+    """Relative L2 error of the gradients against no checkpointing, under dropout, with the random state kept and not."""
+    with_dropout = replace(context, workload=replace(context.workload, dropout=DROPOUT))
+    reference = _gradients(with_dropout, None)
+    kept = _gradients(with_dropout, lambda block, x: checkpoint(block, x, preserve_rng=True))
+    lost = _gradients(with_dropout, lambda block, x: checkpoint(block, x, preserve_rng=False))
+    return {
+        "dropout": DROPOUT,
+        "kept_error": _error(kept, reference),
+        "lost_error": _error(lost, reference),
+    }
+
+
+def _gradients(context: WorkerContext, form: Callable[[Block, Tensor], Tensor] | None) -> list[Tensor]:
+    """Gradients of one step from the same weights and the same random state."""
+    mechanism = plain(context)
+    model = context.model()
+    if form is not None:
+        wrap(model, lambda number: True, form)
+    parameters: list[nn.Parameter] = list(model.network.parameters())
+    kept: list[Tensor] = []
+
+    def ready(scale: Tensor) -> None:
+        kept.extend((value.grad / scale).cpu() for value in parameters if value.grad is not None)
+
+    step = TrainingStep(model, context.batch(), context.optimizer(parameters), mechanism)
+    torch.manual_seed(context.workload.seed)
+    step.step(gradients_ready=ready)
+    return kept
+
+
+def _error(gradients: list[Tensor], reference: list[Tensor]) -> float:
+    pairs = list(zip(gradients, reference, strict=True))
+    apart = sum(float((mine - theirs).double().square().sum()) for mine, theirs in pairs)
+    size = sum(float(theirs.double().square().sum()) for _, theirs in pairs)
+    return (apart / size) ** 0.5
+
+
+PROBES = {"dropout_random_state": dropout_random_state}

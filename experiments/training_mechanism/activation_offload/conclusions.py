@@ -1,0 +1,70 @@
+"""What an offload run says: same gradients, what it frees and costs, how far from the transfer floor, which form won."""
+
+from __future__ import annotations
+
+from experiments.evidence.candidate import Candidate
+from experiments.evidence.conclusion import Claim, Decision
+from experiments.harness.concluding import able, equivalence, memories, names, stands_in_the_way, times, weighed
+from experiments.harness.experiment import Observed
+
+CHECKPOINTED, WITH_INPUTS = "checkpoint every layer", "checkpoint + layer inputs offloaded"
+OVERLAPPED, PEER = "overlapped", "TRL OffloadActivations"
+
+
+def conclude(observed: Observed) -> tuple[tuple[Claim, ...], Decision]:
+    """Claims with their candidates, and the decision. Levels are for `grade`."""
+    claims = equivalence(observed, "none", "offloading moves bytes and computes nothing")
+    if observed.device.kind == "cuda":
+        claims += [*times(observed), *_beside(observed), *_floor(observed), *memories(observed)]
+    return tuple(claims), _decision(observed)
+
+
+def _beside(observed: Observed) -> list[Claim]:
+    """Candidates against each other where the page's question is not about the baseline."""
+    claims = []
+    for mine, other in ((WITH_INPUTS, CHECKPOINTED), (OVERLAPPED, PEER)):
+        ratio, busy = _ratio(observed, mine, other, "step_ms"), _ratio(observed, mine, other, "busy_ms")
+        if ratio is None:
+            continue
+        statement = f"a step of {mine} takes {ratio:.3f} x that of {other}"
+        if busy is not None:
+            statement += f", {busy:.3f} x in time the card is busy"
+        claims.append(Claim(kind="time", statement=statement, candidates=(mine, other)))
+    return claims
+
+
+def _floor(observed: Observed) -> list[Claim]:
+    candidate, baseline = observed.candidate(OVERLAPPED), next((c for c in observed.candidates if c.is_baseline), None)
+    step, base = _median(candidate, "step_ms"), _median(baseline, "step_ms")
+    floors = [floor.floor for floor in candidate.floors if floor.quantity == "step_ms"] if candidate else []
+    if candidate is None or candidate not in able(observed) or step is None or base is None or not floors:
+        return []
+    bound = max(base, *floors)
+    word = "computation" if bound == base else "transfer"
+    statement = (
+        f"{OVERLAPPED} takes {step / bound:.3f} x its floor, max(computation, transfer): here {word}, {bound:.1f} ms"
+    )
+    return [Claim(kind="time", statement=statement, candidates=(OVERLAPPED,))]
+
+
+def _ratio(observed: Observed, mine: str, other: str, quantity: str) -> float | None:
+    good = {candidate.name for candidate in able(observed)}
+    top, bottom = _median(observed.candidate(mine), quantity), _median(observed.candidate(other), quantity)
+    return None if top is None or not bottom or not {mine, other} <= good else top / bottom
+
+
+def _median(candidate: Candidate | None, quantity: str) -> float | None:
+    if candidate is None or candidate.summary is None:
+        return None
+    interval = candidate.summary.step_ms if quantity == "step_ms" else candidate.summary.busy_ms
+    return None if interval is None else interval.median
+
+
+def _decision(observed: Observed) -> Decision:
+    found = stands_in_the_way(observed)
+    if found is not None:
+        return found
+    if observed.device.kind == "cpu":
+        said = f"{names(able(observed))} keep the gradients; on a CPU nothing is freed and no transfer is hidden."
+        return Decision(code="numerics_ok", sentence=said)
+    return weighed(observed)
