@@ -26,8 +26,8 @@ def _dropout(observed: Observed) -> list[Claim]:
             continue
         exact = "bit-identical" if kept == 0 else f"{kept:.1e} off"
         statement = (
-            f"under dropout {answer['dropout']}: gradients are {exact} when the random state is kept for the second run, "
-            f"and {lost:.1e} off (relative L2) when it is not"
+            f"under dropout {answer['dropout']}: gradients are {exact} when the second run repeats the random state, "
+            f"{lost:.1e} off (relative L2) when it is not"
         )
         claims.append(Claim(kind="gradient_equivalence", statement=statement, candidates=(candidate,)))
     return claims

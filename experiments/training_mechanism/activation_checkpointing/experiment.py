@@ -7,6 +7,7 @@ without keeping the random state. A probe turns dropout on: there the random sta
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from experiments.evidence.candidate import Numerics, Prediction
 from experiments.harness.experiment import (
@@ -67,11 +68,10 @@ def candidates(workload: Workload, device: DeviceFacts, options: Options) -> tup
     def spec(name: str, checkpoint: str, **more: str | int | bool) -> CandidateSpec:
         settings = {**base, "checkpoint": checkpoint, **more}
         probes = (PROBE,) if name == "every layer" else ()
-        role = "baseline" if checkpoint == "none" else "candidate"
-        return CandidateSpec(name=name, role=role, settings=settings, dtype=dtype, probes=probes)
+        return CandidateSpec(name=name, role="candidate", settings=settings, dtype=dtype, probes=probes)
 
     return (
-        spec("none", "none"),
+        replace(spec("none", "none"), role="baseline"),
         spec("every layer", "all"),
         spec("every 2nd layer", "every_k", every_k=2),
         spec("selective", "selective"),

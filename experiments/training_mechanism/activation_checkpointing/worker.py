@@ -1,7 +1,8 @@
-"""Builds a step whose decoder layers are checkpointed, and the probe that asks what dropout needs of the random state."""
+"""Builds a step whose decoder layers are checkpointed, and the probe of what dropout needs."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
@@ -53,7 +54,7 @@ def _form(settings: Mapping[str, JsonValue]) -> Callable[[Block, Tensor], Tensor
 
 
 def dropout_random_state(context: WorkerContext) -> dict[str, JsonValue]:
-    """Relative L2 error of the gradients against no checkpointing, under dropout, with the random state kept and not."""
+    """Relative L2 error of gradients against no checkpointing, under dropout, with the random state kept and not."""
     with_dropout = replace(context, workload=replace(context.workload, dropout=DROPOUT))
     reference = _gradients(with_dropout, None)
     kept = _gradients(with_dropout, lambda block, x: checkpoint(block, x, preserve_rng=True))
@@ -87,7 +88,7 @@ def _error(gradients: list[Tensor], reference: list[Tensor]) -> float:
     pairs = list(zip(gradients, reference, strict=True))
     apart = sum(float((mine - theirs).double().square().sum()) for mine, theirs in pairs)
     size = sum(float(theirs.double().square().sum()) for _, theirs in pairs)
-    return (apart / size) ** 0.5
+    return math.sqrt(apart / size)
 
 
 PROBES = {"dropout_random_state": dropout_random_state}

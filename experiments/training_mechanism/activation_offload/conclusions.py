@@ -1,4 +1,4 @@
-"""What an offload run says: same gradients, what it frees and costs, how far from the transfer floor, which form won."""
+"""What an offload run says: same gradients, what it frees and costs, how far the transfer floor is, which form won."""
 
 from __future__ import annotations
 

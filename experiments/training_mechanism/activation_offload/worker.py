@@ -117,7 +117,8 @@ def _peer(context: WorkerContext) -> ModuleType:
     """The peer's one module, loaded from its file: the package itself never enters this environment."""
     file = _peer_path(context)
     found = importlib.util.spec_from_file_location("peer_activation_offloading", file)
-    assert found is not None and found.loader is not None
+    assert found is not None
+    assert found.loader is not None
     module = importlib.util.module_from_spec(found)
     sys.modules[found.name] = module
     found.loader.exec_module(module)
