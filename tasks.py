@@ -97,8 +97,7 @@ def verify_gpu(context: Context, profile: str = "TRAIN-CUDA-MECHANISM", options:
 @task
 def conformance(_: Context, profile: str = "TRAIN-CPU", options: str = "") -> None:
     """Hold the ten pages of Part 02 against the mature frameworks; all must have passed."""
-    required = ["--all-part02", "--profile", profile, "--require-passed"]
-    in_environment(profile, options, ["tools/test_framework_conformance.py", *required])
+    in_environment(profile, options, [*profile_session.OWN_COMMANDS["conformance"], "--profile", profile])
 
 
 @task

@@ -31,6 +31,14 @@ def test_without_options_the_smoke_workload_of_every_experiment_runs(profile: Pr
     ]
 
 
+def test_conformance_has_a_command_line_of_its_own(profile: Profile) -> None:
+    both = dataclasses.replace(profile, experiments=("conformance", "first"))
+    _, conformance, first = profile_session.after_install(both, profile_session.parse(["--run-label", "L"]))
+    own = "tools/test_framework_conformance.py --all-part02 --require-passed --profile TRAIN-CPU"
+    assert conformance == shlex.split(own)
+    assert first[:4] == ["-m", "experiments", "run", "first"]
+
+
 def test_each_option_goes_to_the_command_that_takes_it(profile: Profile) -> None:
     for_the_installer = (
         "--env-name e --backend venv --python 3.12 --index-url u --torch-index t --find-links a --find-links b "

@@ -45,6 +45,11 @@ _FOR_THE_EXPERIMENTS: dict[str, str | None] = {
     "--accept": "CHECK",
 }
 
+# What a profile's `experiments` may name besides folders of experiments/<topic>/: command lines of their own.
+OWN_COMMANDS: dict[str, tuple[str, ...]] = {
+    "conformance": ("tools/test_framework_conformance.py", "--all-part02", "--require-passed"),
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -125,10 +130,9 @@ def after_install(profile: Profile, options: Options) -> list[list[str]]:
             where="--experiment",
             code=EXIT_USAGE,
         )
-    common = ["--workload", options.workload, "--profile", profile.id, *options.experiments]
     chosen = [name for name in profile.experiments if not options.only or name in options.only]
     preflight = [PREFLIGHT, "--profile", profile.id, *options.accepted]
-    return [preflight, *(["-m", "experiments", "run", name, *common] for name in chosen)]
+    return [preflight, *(_run(name, profile, options) for name in chosen)]
 
 
 def verification(profile: Profile, runs: Path, since: float) -> list[str] | None:
@@ -136,6 +140,13 @@ def verification(profile: Profile, runs: Path, since: float) -> list[str] | None
     written = [path for name in profile.experiments for path in sorted((runs / name).glob("*/record.json"))]
     fresh = [str(path) for path in written if path.stat().st_mtime >= since]
     return ["-m", "experiments", "results", "verify", *fresh] if fresh else None
+
+
+def _run(name: str, profile: Profile, options: Options) -> list[str]:
+    if name in OWN_COMMANDS:
+        return [*OWN_COMMANDS[name], "--profile", profile.id]
+    common = ["--workload", options.workload, "--profile", profile.id, *options.experiments]
+    return ["-m", "experiments", "run", name, *common]
 
 
 def _again(table: dict[str, str | None], given: dict[str, object]) -> tuple[str, ...]:
