@@ -37,6 +37,7 @@ nox.options.default_venv_backend = "uv"
 nox.options.reuse_venv = "yes"  # install_checks makes a reused one exact
 os.environ.setdefault("UV_PYTHON_DOWNLOADS", "never")  # a Python that is not here is an error, not a download
 
+ALL_TESTS = ["-n", "logical", "--maxprocesses", "4", "--dist", "loadfile"]
 COVERED = "tools/environments/*"
 COVERAGE_FLOOR = 95  # percent of lines and branches of COVERED
 
@@ -62,7 +63,7 @@ def tests(session: nox.Session) -> None:
     """测试 · all tests, or those named after --; tools/environments covered to 95 %"""
     install_checks(session)
     session.run("coverage", "erase")
-    session.run("coverage", "run", "-m", "pytest", *session.posargs)
+    session.run("coverage", "run", "-m", "pytest", *(session.posargs or ALL_TESTS))
     if not session.posargs:
         session.run("coverage", "combine", "--quiet")
         session.run("coverage", "report", f"--include={COVERED}", f"--fail-under={COVERAGE_FLOOR}", "--skip-covered")
