@@ -126,7 +126,7 @@ def test_isolation_reaches_every_profile(profile: Profile) -> None:
     if profile.layer != "serving":
         assert {"vllm", "sglang", "tensorrt-llm", "llama-cpp-python"} <= set(profile.forbidden)
     else:
-        assert {"sglang", "tensorrt-llm", "llama-cpp-python", "peft", "trl"} <= set(profile.forbidden)
+        assert {"sglang", "tensorrt-llm", "llama-cpp-python", "trl"} <= set(profile.forbidden)
     wanted = {line.requirement.name for line in requirement_text.flatten(profile) if line.kind == "requirement"}
     assert not wanted & set(profile.forbidden)
 

@@ -89,8 +89,8 @@ LAST = f"requirements/environment-profiles.json#/profiles/{len(DOCUMENT['profile
         ),
         # the table itself
         (
-            lambda d: d["isolation"]["families"]["vllm"]["packages"].append("peft"),
-            "requirements/environment-profiles.json#/isolation/families/adapters/packages/0",
+            lambda d: d["isolation"]["families"]["vllm"]["packages"].append("trl"),
+            "requirements/environment-profiles.json#/isolation/families/post-training/packages/0",
             "each package in one family",
             "also in vllm",
         ),
@@ -107,7 +107,7 @@ LAST = f"requirements/environment-profiles.json#/profiles/{len(DOCUMENT['profile
             "none",
         ),
         (
-            set_("Q-QLORA", capabilities=["adapters", "sorcery"]),
+            set_("Q-QLORA", capabilities=["quantization", "sorcery"]),
             at("Q-QLORA", "capabilities/1"),
             "of the table",
             "sorcery",
@@ -221,7 +221,7 @@ LAST = f"requirements/environment-profiles.json#/profiles/{len(DOCUMENT['profile
             set_("TRAIN-CUDA-MECHANISM", requirements=["torch-cu128.txt", "post-training.txt"]),
             at("TRAIN-CUDA-MECHANISM", "requirements"),
             "only what a cuda profile with torch, cuda may hold",
-            "peft",
+            "trl",
         ),
         (
             set_("PERF-DELIVERY", requirements=["torch-cpu.txt"]),
