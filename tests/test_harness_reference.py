@@ -1,0 +1,64 @@
+"""References on disk: exact errors, slices, missing and broken tensors, and a folder that is not whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from experiments.harness import reference
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def tensors() -> dict[str, Tensor]:
+    torch.manual_seed(0)
+    return {"a": torch.randn(7, 5), "b": torch.randn(3)}
+
+
+def test_the_same_tensors_have_no_error(tmp_path: Path, tensors: dict[str, Tensor]) -> None:
+    reference.write(tmp_path / "r", tensors, torch.float32)
+    found = reference.errors(tensors, tmp_path / "r", CPU)
+    assert (found.overall, found.worst, found.tensors, found.not_finite) == (0.0, 0.0, 2, ())
+
+
+def test_the_error_is_the_relative_norm_of_the_difference_after_unscaling(
+    tmp_path: Path, tensors: dict[str, Tensor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reference.write(tmp_path / "r", tensors, torch.float64)
+    monkeypatch.setattr(reference, "SLICE", 4)
+    seen: list[int] = []
+    moved = {name: (value + 0.01) * 1024 for name, value in tensors.items()}
+    found = reference.errors(moved, tmp_path / "r", CPU, 1024.0, lambda name, here, there: seen.append(here.numel()))
+    flat = torch.cat([value.flatten() for value in tensors.values()]).double()
+    assert found.overall == pytest.approx((0.01**2 * 38) ** 0.5 / float(flat.norm()), rel=1e-4)
+    relative = {name: 0.01 * value.numel() ** 0.5 / float(value.norm()) for name, value in tensors.items()}
+    assert found.worst_name == max(relative, key=relative.__getitem__)
+    assert sum(seen) == 38
+    assert max(seen) == 4
+
+
+def test_a_missing_gradient_counts_as_zero(tmp_path: Path, tensors: dict[str, Tensor]) -> None:
+    reference.write(tmp_path / "r", tensors, torch.float32)
+    found = reference.errors({"a": tensors["a"]}, tmp_path / "r", CPU)
+    assert found.worst == pytest.approx(1.0)
+    assert found.worst_name == "b"
+
+
+def test_nan_is_named_and_never_averaged_away(tmp_path: Path, tensors: dict[str, Tensor]) -> None:
+    reference.write(tmp_path / "r", tensors, torch.float32)
+    found = reference.errors({**tensors, "b": torch.full((3,), float("nan"))}, tmp_path / "r", CPU)
+    assert found.overall is None
+    assert found.not_finite == ("b",)
+
+
+def test_a_reference_that_was_not_written_to_its_end_is_not_whole(tmp_path: Path, tensors: dict[str, Tensor]) -> None:
+    assert not reference.is_whole(tmp_path / "r")
+    reference.write(tmp_path / "r", tensors, torch.float32)
+    assert reference.is_whole(tmp_path / "r")
+    with pytest.raises(AttributeError):
+        reference.write(tmp_path / "r", {"a": None}, torch.float32)  # type: ignore[dict-item]
+    assert not reference.is_whole(tmp_path / "r")
