@@ -26,12 +26,16 @@ class LiveBytes(TorchDispatchMode):
     def __init__(self, before: Iterable[torch.Tensor]) -> None:
         super().__init__()
         self._live: dict[int, tuple[StorageWeakRef, int]] = {}
+        self._standing = 0
         self._left_out: dict[int, StorageWeakRef] = {}
         self.peaks: dict[str, int] = {}
         self.at_entry: dict[str, int] = {}
         self._phase = "before"
-        for tensor in before:
-            self._note(tensor)
+        kept = {tensor.untyped_storage()._cdata: tensor for tensor in before}
+        self._kept = tuple(kept.values())  # they outlive the step, so they need no watching
+        self._standing = sum(tensor.untyped_storage().nbytes() for tensor in self._kept)
+        for tensor in self._kept:
+            self._left_out[tensor.untyped_storage()._cdata] = StorageWeakRef(tensor.untyped_storage())
 
     def leave_out(self, tensor: torch.Tensor) -> None:
         """Count this tensor's storage as being elsewhere."""
@@ -47,8 +51,9 @@ class LiveBytes(TorchDispatchMode):
 
     def now(self) -> int:
         """Bytes of the storages that are still there."""
-        self._live = {key: entry for key, entry in self._live.items() if not entry[0].expired()}
-        return sum(size for _, size in self._live.values())
+        for key in [key for key, (storage, _) in self._live.items() if storage.expired()]:
+            del self._live[key]
+        return self._standing + sum(size for _, size in self._live.values())
 
     def __torch_dispatch__(
         self,
