@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -42,7 +43,8 @@ def public(line: requirement_text.RequirementLine) -> str:
 
 def resolve(profile: Profile, python: str, folder: Path) -> dict[str, str]:
     """Name and version of everything the profile would install on Linux, torch's own dependencies included."""
-    uv = shutil.which("uv")
+    beside = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    uv = shutil.which("uv", path=beside)
     assert uv is not None, "the test environment brings uv"
     environment = {**LINUX, "python_version": python, "python_full_version": f"{python}.0"}
     lines = [line for line in requirement_text.flatten(profile) if line.requirement.applies(environment)]
