@@ -17,6 +17,7 @@ import torch
 from live_bytes import LiveBytes
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.profiler import ProfilerActivity, profile
+from torch.utils.checkpoint import checkpoint as torch_checkpoint
 
 from experiments.harness import program
 from experiments.harness.ledger import GIB, Ledger, forecast, predictions
@@ -26,7 +27,7 @@ from experiments.harness.ledger_step import WORKSPACE_BYTES
 from experiments.harness.program import Mechanism, MicroBatch, TrainingStep
 from experiments.harness.workload import Workload
 from experiments.mechanisms import loss_head
-from experiments.mechanisms.checkpoint import MATRIX_PRODUCTS, checkpoint
+from experiments.mechanisms.checkpoint import MATRIX_PRODUCTS, checkpoint, checkpoint_reentrant
 from experiments.mechanisms.offload import Offload
 from experiments.models import causal_lm, registered_config
 from experiments.models.registered_config import shape
@@ -42,6 +43,7 @@ CONFIG = {
     "num_hidden_layers": 4,
     "vocab_size": 2048,
 }
+Again = Callable[..., torch.Tensor]  # a way of running a layer twice
 AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
 SCALARS = 6000  # bytes: losses, divisors, roots and hooks' handles that no formula counts
 
@@ -53,7 +55,9 @@ def _settings(**given: object) -> LedgerSettings:
 class _Bench:
     """A small model and one real training step under the given settings."""
 
-    def __init__(self, settings: LedgerSettings, config: Mapping[str, object] = CONFIG) -> None:
+    def __init__(
+        self, settings: LedgerSettings, config: Mapping[str, object] = CONFIG, again: Again = checkpoint
+    ) -> None:
         asset = replace(registered_config.asset("tiny-qwen2"), config=config)
         self.settings = settings
         self.model = causal_lm.build(asset, 0, torch.device("cpu"), dropout=0.1 if settings.dropout else 0.0)
@@ -72,7 +76,7 @@ class _Bench:
                 self.parameters, torch.device("cpu"), minimum_bytes=1, in_flight_bytes=settings.in_flight_bytes
             )
             self.context = self.offload.saving
-        self._checkpoint_layers()
+        self._checkpoint_layers(again)
         mechanism = Mechanism(
             autocast=AUTOCAST.get(settings.precision),
             head=settings.head,
@@ -86,11 +90,11 @@ class _Bench:
         pairs = zip(whole.inputs.split(rows), whole.targets.split(rows), strict=True)
         return [MicroBatch(inputs, targets, whole.divisor) for inputs, targets in pairs]
 
-    def _checkpoint_layers(self) -> None:
+    def _checkpoint_layers(self, again: Again) -> None:
+        keep = {"keep": MATRIX_PRODUCTS} if self.settings.checkpoint == "selective" else {}
         for index, block in enumerate(self.model.decoder.layers):
             if self.settings.recomputes(index):
-                keep = MATRIX_PRODUCTS if self.settings.checkpoint == "selective" else ()
-                block.forward = functools.partial(_recomputed, block.forward, keep)
+                block.forward = functools.partial(_recomputed, block.forward, functools.partial(again, **keep))
 
     def warm(self) -> None:
         """A step, so that optimizer state and host buffers exist; then no gradient stands."""
@@ -107,13 +111,13 @@ class _Bench:
         return sdpa_kernel(SDPBackend.MATH) if self.settings.attention == "math" else nullcontext()
 
 
-def _recomputed(plain: Callable[..., torch.Tensor], keep: frozenset[object], hidden: torch.Tensor, **rest: object):
-    return checkpoint(functools.partial(plain, **rest), hidden, keep=keep)
+def _recomputed(plain: Callable[..., torch.Tensor], again: Again, hidden: torch.Tensor, **rest: object) -> torch.Tensor:
+    return again(functools.partial(plain, **rest), hidden)
 
 
-def _count(settings: LedgerSettings, config: Mapping[str, object] = CONFIG) -> LiveBytes:
+def _count(settings: LedgerSettings, again: Again = checkpoint) -> LiveBytes:
     """The live bytes of one step, phase by phase; host memory is left out."""
-    bench = _Bench(settings, config)
+    bench = _Bench(settings, again=again)
     with bench.attention():
         bench.warm()
         live = LiveBytes(bench.standing())
@@ -209,6 +213,19 @@ def test_live_tensors_of_a_real_step_are_what_the_ledger_says(name: str) -> None
 def _assert_close(predicted: int, counted: int, tolerance: float) -> None:
     on_cpu = predicted - WORKSPACE_BYTES
     assert abs(on_cpu - counted) <= SCALARS + tolerance * counted, f"{on_cpu} predicted, {counted} counted"
+
+
+@pytest.mark.parametrize(
+    "again",
+    [checkpoint_reentrant, functools.partial(torch_checkpoint, use_reentrant=False)],
+    ids=["reentrant", "torch"],
+)
+def test_other_forms_of_checkpointing_hold_the_same(again: Again) -> None:
+    settings = _settings(checkpoint="all")
+    ledger, live = forecast(shape(CONFIG), settings), _count(settings, again)
+    _assert_close(ledger.after_forward, live.at_entry["loss_head"], EXACT)
+    _assert_close(ledger.phases["loss_head"], live.peaks["loss_head"], EXACT)
+    _assert_close(ledger.phases["backward"], live.peaks["backward"], EXACT)
 
 
 def test_dropout_in_plain_attention_keeps_its_mask_and_its_result() -> None:
@@ -382,6 +399,7 @@ def test_candidates_settings_are_read_in_the_ledgers_words() -> None:
         {"micro_batches": "four"},
         {"micro_batches": True},
         {"compiled": True},
+        {"form": "trl"},
     ],
 )
 def test_what_the_ledger_has_no_formula_for_is_not_predicted(settings: dict[str, object]) -> None:

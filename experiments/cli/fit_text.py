@@ -26,8 +26,8 @@ class Fitted:
 
     @property
     def whole(self) -> bool:
-        """Whether every candidate fits."""
-        return all(row.verdict == "fits" for row in self.rows)
+        """Whether every candidate that is predicted fits."""
+        return self.some and not any(row.verdict in ("tight", "too large") for row in self.rows)
 
     @property
     def some(self) -> bool:

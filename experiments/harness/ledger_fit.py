@@ -82,5 +82,5 @@ def _row(workload: Workload, spec: CandidateSpec, shape: DecoderShape, memory_by
         ledger,
         verdict="tight" if ledger.needed <= memory_bytes else "too large",
         smaller=step,
-        chunked=fits(workload.batch, workload.sequence, "chunked"),
+        chunked=settings.head == "full" and fits(workload.batch, workload.sequence, "chunked"),
     )

@@ -96,6 +96,7 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "head": get_args(Head),
     "attention": get_args(Attention),
 }
+FORMS = ("by_hand", "torch", "reentrant", "save_on_cpu")  # implementations that hold the same tensors as ours
 NUMBERS = ("micro_batches", "every_k", "in_flight_bytes", "chunk_tokens")
 
 
@@ -103,8 +104,8 @@ def for_candidate(workload: Workload, settings: Mapping[str, JsonValue]) -> Ledg
     """What the ledger has to know of a candidate, read from its workload and its settings.
 
     `autocast` (null, "float16", "bfloat16") and `matmul` ("high" is TF32) give the precision; every other setting that
-    has a name here is taken as it stands, and one that is absent has its default. None for a candidate whose settings
-    say something the ledger has no formula for.
+    has a name here is taken as it stands, and one that is absent has its default. `form` names an implementation. None
+    for a candidate whose settings say something the ledger has no formula for: a compiled step, somebody else's code.
     """
     found: dict[str, Any] = {"head": workload.head if workload.head != "both" else "full"}
     for name, choices in CHOICES.items():
@@ -120,7 +121,9 @@ def for_candidate(workload: Workload, settings: Mapping[str, JsonValue]) -> Ledg
             found[name] = value
     formats = {"float16": "fp16", "bfloat16": "bf16", None: "tf32" if settings.get("matmul") == "high" else "fp32"}
     autocast = settings.get("autocast")
-    if settings.get("compiled") or not (autocast is None or isinstance(autocast, str)) or autocast not in formats:
+    if settings.get("compiled") or settings.get("form", FORMS[0]) not in FORMS:
+        return None
+    if not (autocast is None or isinstance(autocast, str)) or autocast not in formats:
         return None
     return LedgerSettings(
         batch=workload.batch,
