@@ -175,8 +175,8 @@ def test_a_skipped_step_is_told_and_the_schedule_waits() -> None:
 
 def test_the_loss_is_the_mean_over_the_tokens_whatever_it_was_divided_by() -> None:
     losses = []
-    for micro_batches in (1, 8):
-        made = context(micro_batches=micro_batches)
+    for piece_of in (1, 8):
+        made = context(piece_of=piece_of)
         model = made.model()
         program = TrainingStep(model, made.batch(), made.optimizer(model.network.parameters()))
         losses.append(float(program.step().loss))

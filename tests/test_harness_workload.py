@@ -52,7 +52,7 @@ def test_a_knob_that_was_not_given_stays_as_registered() -> None:
         ({"steps": 0}, "--steps"),
         ({"rounds": 0}, "--rounds"),
         ({"warmup": -1}, "--warmup"),
-        ({"micro_batches": 0}, "--micro-batches"),
+        ({"piece_of": 0}, "--piece-of"),
     ],
 )
 def test_a_workload_that_means_nothing_is_refused(knobs: dict[str, int], option: str) -> None:
@@ -72,9 +72,9 @@ def test_the_ladder_shortens_the_sequence_first_then_the_batch_and_ends() -> Non
 
 
 def test_the_ladder_never_changes_what_else_was_asked() -> None:
-    down = shorter(replace(SMALL, batch=4, sequence=1024, micro_batches=2))
+    down = shorter(replace(SMALL, batch=4, sequence=1024, piece_of=2))
     assert down is not None
-    assert replace(down, sequence=1024) == replace(SMALL, batch=4, sequence=1024, micro_batches=2)
+    assert replace(down, sequence=1024) == replace(SMALL, batch=4, sequence=1024, piece_of=2)
 
 
 def test_every_registered_workload_is_sound() -> None:

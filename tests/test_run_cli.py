@@ -111,7 +111,7 @@ def test_real_gpu_without_a_card_is_blocked_with_the_repair(zygote: Zygote, runs
         (("--sequence", "513"), 2, ("512 positions", "--sequence")),
         (("--sequence", "1"), 2, ("at least 2",)),
         (("--rounds", "0"), 2, ("--rounds",)),
-        (("--micro-batches", "0"), 2, ("--micro-batches",)),
+        (("--piece-of", "0"), 2, ("--piece-of",)),
         (("--model", "tiny-qwen"), 2, ("tiny-qwen2",)),
         (("--model-source", "local", "--model", "/nonexistent/model"), 2, ("model",)),
         (("--revision", "main"), 2, ("--revision", "random weights")),

@@ -23,7 +23,7 @@ from experiments.harness.workload import Workload, changed
 from experiments.models.source_types import ModelRequest, ModelSource
 from tools.environments.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, LabError
 
-NUMBERS = ("batch", "sequence", "micro_batches", "steps", "warmup", "rounds", "seed")
+NUMBERS = ("batch", "sequence", "piece_of", "steps", "warmup", "rounds", "seed")
 KNOBS = (*NUMBERS, "head", "precision", "model")
 WITH_RESUME = {"name", "resume", "json", "json_events", "run", "command", "accept"}  # the rest is in the plan already
 

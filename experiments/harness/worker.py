@@ -70,12 +70,12 @@ class WorkerContext:
     def batch(self) -> MicroBatch:
         """The batch on the device. Its summed loss is divided by the tokens of the whole effective batch.
 
-        That is this batch, or `micro_batches` times as many tokens where the workload is one piece of a larger step.
+        That is this batch, or `piece_of` times as many tokens where the workload is one piece of a larger step.
         """
         rows = training_rows(self.asset, self.workload.batch, self.workload.sequence)
         where = self.device.torch_device
         inputs, targets = (torch.tensor(ids, dtype=torch.int64, device=where) for ids in (rows.inputs, rows.targets))
-        return MicroBatch(inputs=inputs, targets=targets, divisor=rows.tokens * self.workload.micro_batches)
+        return MicroBatch(inputs=inputs, targets=targets, divisor=rows.tokens * self.workload.piece_of)
 
     def optimizer(self, parameters: Iterable[nn.Parameter]) -> Optimizer:
         """The workload's optimizer: plain SGD, or AdamW (fused where a card is)."""

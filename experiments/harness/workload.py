@@ -26,7 +26,7 @@ class Workload:
     seed: int = 0
     optimizer: Literal["sgd", "adamw"] = "sgd"
     learning_rate: float = 0.05
-    micro_batches: int = 1  # the loss is divided as if this batch were one of so many in an optimizer step
+    piece_of: int = 1  # this batch is one of so many pieces of an optimizer step: its loss is divided by all tokens
     head: Literal["full", "chunked", "both"] = "full"
     precision: str = "auto"
     dropout: float = 0.0
@@ -62,7 +62,7 @@ def check(workload: Workload, shape: DecoderShape) -> None:
         ("--steps", workload.steps, 1),
         ("--rounds", workload.rounds, 1),
         ("--warmup", workload.warmup, 0),
-        ("--micro-batches", workload.micro_batches, 1),
+        ("--piece-of", workload.piece_of, 1),
     ):
         if value < least:
             raise LabError(

@@ -19,6 +19,8 @@ from experiments.harness.experiment import (
     Options,
 )
 from experiments.harness.flops import step_flops
+from experiments.harness.ledger import predictions
+from experiments.harness.ledger_settings import for_candidate
 from experiments.harness.workload import Workload
 from experiments.training_mechanism.mixed_precision_backward.conclusions import conclude
 from experiments.training_mechanism.mixed_precision_backward.presentation import picture, table
@@ -28,15 +30,9 @@ QWEN = "Qwen/Qwen2.5-0.5B"
 
 # One piece of a step of eight: its loss is divided by the tokens of all eight, which is where fp16 begins to underflow.
 WORKLOADS = {
-    "smoke": Workload(
-        name="smoke", model="tiny-qwen2", batch=4, sequence=128, micro_batches=8, steps=4, warmup=1, rounds=2
-    ),
-    "default": Workload(
-        name="default", model=QWEN, batch=1, sequence=1024, micro_batches=8, steps=10, warmup=3, rounds=3
-    ),
-    "fit-8gib": Workload(
-        name="fit-8gib", model=QWEN, batch=1, sequence=512, micro_batches=8, steps=10, warmup=3, rounds=3
-    ),
+    "smoke": Workload(name="smoke", model="tiny-qwen2", batch=4, sequence=128, piece_of=8, steps=4, warmup=1, rounds=2),
+    "default": Workload(name="default", model=QWEN, batch=1, sequence=1024, piece_of=8, steps=10, warmup=3, rounds=3),
+    "fit-8gib": Workload(name="fit-8gib", model=QWEN, batch=1, sequence=512, piece_of=8, steps=10, warmup=3, rounds=3),
     "large": Workload(
         name="large",
         model=QWEN,
@@ -124,17 +120,19 @@ def _trace(probe: Answer) -> ScalerTrace:
 
 
 def forecast(request: ForecastRequest) -> Forecast:
-    """The floor of the step: its matrix products at the rate this card reached in the same run."""
-    if request.calibration is None:
+    """Memory by the ledger; as floor of the step its matrix products at the rate this card reached in the run."""
+    settings = for_candidate(request.workload, request.spec.settings)
+    if request.device.kind == "cpu" or settings is None:
         return Forecast()
-    rate = request.calibration.matmul_tflops.get(request.spec.dtype)
+    rows = predictions(request.shape, settings)
+    rate = None if request.calibration is None else request.calibration.matmul_tflops.get(request.spec.dtype)
     if rate is None:
-        return Forecast()
+        return Forecast(predictions=rows)
     flops = step_flops(request.shape, request.workload.batch, request.workload.sequence)
     floor = Floor(
         quantity="step_ms", limited_by=f"{request.spec.dtype} matmul rate", unit="ms", floor=flops / (rate * 1e12) * 1e3
     )
-    return Forecast(floors=(floor,))
+    return Forecast(predictions=rows, floors=(floor,))
 
 
 EXPERIMENT = Experiment(

@@ -7,8 +7,9 @@ from pathlib import Path
 from experiments.evidence.candidate import Candidate
 from experiments.evidence.plots import numerics
 from experiments.evidence.record import Record
+from experiments.harness.concluding import gates_hold
 from experiments.harness.experiment import Table
-from experiments.training_mechanism.mixed_precision_backward.conclusions import collapsed, gates_hold
+from experiments.training_mechanism.mixed_precision_backward.conclusions import collapsed
 
 NOTHING = "—"
 
