@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import base64
 import csv
+import ensurepip
 import hashlib
+import http.server
 import io
 import json
 import os
 import shutil
 import subprocess
 import sys
+import threading
 import time
+import urllib.parse
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -23,8 +27,10 @@ from pathlib import Path
 from typing import Any
 
 import hand_made_environment
+import pytest
 
-from tools.environments import host_facts, installed_files
+from tools.environments import host_facts, index_settings, installed_files, planning, planning_facts, registry
+from tools.environments.errors import LabError
 from tools.environments.layout import ROOT
 
 PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
@@ -116,10 +122,13 @@ class Checkout:
     wheels: Path
     cache: Path
     extra: dict[str, str] = field(default_factory=dict)
+    keeps_sources: bool = False
 
     @property
     def environ(self) -> dict[str, str]:
         """The variables a call sees."""
+        if self.keeps_sources:
+            return {**os.environ, "PATH": f"{Path(UV).parent}{os.pathsep}{os.environ['PATH']}"}
         kept = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
         own = {"HOME": str(self.cache), "XDG_CONFIG_HOME": str(self.cache / "config"), "UV_CACHE_DIR": str(self.cache)}
         return {**kept, **own, "PATH": f"{Path(UV).parent}{os.pathsep}{kept['PATH']}", **self.extra}
@@ -208,3 +217,84 @@ def make(folder: Path) -> Checkout:
 
 def _digest(text: str) -> str:
     return base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
+
+
+class Index(http.server.ThreadingHTTPServer):
+    """A package index on loopback over a folder of wheels; `hidden` projects are not there. Counts what was asked."""
+
+    def __init__(self, folder: Path, hidden: tuple[str, ...] = ()) -> None:
+        super().__init__(("127.0.0.1", 0), _Page)
+        self.folder, self.hidden = folder, hidden
+        self.asked: list[str] = []
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        """The address to give as --index-url."""
+        return f"http://127.0.0.1:{self.server_port}/simple"
+
+    def stop(self) -> None:
+        """Answer no more."""
+        self.shutdown()
+        self.server_close()
+
+
+class _Page(http.server.BaseHTTPRequestHandler):
+    server: Index
+
+    def do_GET(self) -> None:
+        self.server.asked.append(self.path)
+        parts = self.path.strip("/").split("/")
+        if parts[0] == "files":
+            return self._send((self.server.folder / urllib.parse.unquote(parts[-1])).read_bytes())
+        names = [
+            path.name for path in self.server.folder.glob("*.whl") if path.name.startswith(_module(parts[-1]) + "-")
+        ]
+        if not names or parts[-1] in self.server.hidden:
+            return self.send_error(404)
+        return self._send("".join(f'<a href="/files/{urllib.parse.quote(name)}">{name}</a>' for name in names).encode())
+
+    do_HEAD = do_GET  # noqa: N815  the name is http.server's
+
+    def _send(self, body: bytes) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(body)
+
+    def log_message(self, *args: object) -> None:
+        """Quiet."""
+
+
+def _module(project: str) -> str:
+    return project.replace("-", "_")
+
+
+def seeds(folder: Path) -> None:
+    """What `uv venv --seed` asks an index for: pip's own wheel, and small stand-ins for the other two."""
+    pip_wheel(folder)
+    wheel(folder, "setuptools", "80.0.0")
+    wheel(folder, "wheel", "0.45.0")
+
+
+def pip_wheel(folder: Path) -> Path:
+    """pip's own wheel, as Python brings it along, put into a folder."""
+    (bundled,) = (Path(ensurepip.__file__).parent / "_bundled").glob("pip-*.whl")
+    return Path(shutil.copy(bundled, folder))
+
+
+def real(folder: Path) -> Checkout:
+    """A checkout with the real registry and the caller's own package sources and caches. Skips without a CPU torch."""
+    checkout = Checkout(folder / "checkout", folder, Path.home(), keeps_sources=True)
+    for name in ("tools", "requirements"):
+        shutil.copytree(ROOT / name, checkout.root / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "experiments", checkout.root / "experiments", ignore=shutil.ignore_patterns("__pycache__"))
+    profile = registry.load().get("TRAIN-CPU")
+    request = planning.Request(profile.id, settings=index_settings.resolve(index_settings.Options(), os.environ))
+    try:
+        planning_facts.choose_torch(profile, request, PYTHON, ROOT)
+    except LabError as error:
+        pytest.skip(f"no CPU torch to install here: {error.found}")
+    return checkout

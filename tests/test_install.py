@@ -105,7 +105,16 @@ def test_another_profiles_environment_is_refused(ready: Checkout) -> None:
 
 def test_packages_changed_by_hand_are_refused(ready: Checkout) -> None:
     site = installed_files.site_packages(ready.prefix())
-    command = [install_checkout.UV, "pip", "install", "-q", "--offline", "--no-index", "--find-links", str(ready.wheels)]
+    command = [
+        install_checkout.UV,
+        "pip",
+        "install",
+        "-q",
+        "--offline",
+        "--no-index",
+        "--find-links",
+        str(ready.wheels),
+    ]
     subprocess.run([*command, "--python", str(ready.prefix() / "bin/python"), "tiny-beta==1.0.0"], check=True)
     assert "tiny-beta 1.1.0 -> 1.0.0" in answered(ready, code=1)["error"]["found"]
     assert (site / "tiny_beta").is_dir()

@@ -118,7 +118,7 @@ def test_paper_shows_commands_that_can_be_pasted_and_no_password() -> None:
     assert "UV_DEFAULT_INDEX='https://***@mirror.example/simple'" in text
     assert "without PIP_TARGET" in text
     assert "$ /u/uv venv --seed" in text
-    assert "env -u PYTHONDONTWRITEBYTECODE .envs/llm_train_cpu/bin/python tools/environment_preflight.py" in text
+    assert "$ .envs/llm_train_cpu/bin/python tools/environment_preflight.py" in text
     assert "s3cret" not in json.dumps(install_text.as_data(train(Request("TRAIN-CPU", settings=settings))))
 
 

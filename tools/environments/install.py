@@ -28,6 +28,7 @@ from tools.environments import (
     requirement_text,
 )
 from tools.environments.errors import LabError
+from tools.environments.index_settings import without_credentials
 from tools.environments.install_index import IndexProbe
 from tools.environments.install_state import Found
 from tools.environments.install_steps import TITLES, Work, carry_out, mend
@@ -124,7 +125,8 @@ class Installation:
         if found.state != "resume":
             self._begin(found, plan, facts, prefix)
         if torch:
-            self.journal.fact("torch", dataclasses.asdict(torch))
+            shown = without_credentials(torch.source)  # a login is for this call alone
+            self.journal.fact("torch", {"version": torch.version, "source": shown, "kind": torch.kind})
         work = self._work(plan, facts, prefix, locks)
         done = self._resume(work, progress) if found.state == "resume" and progress else ()
         for step in plan.steps[1:]:  # the gate was asked before there was a plan
@@ -218,8 +220,9 @@ class Installation:
         return planning_facts.choose_torch(self.profile, self.request, python, self.root)
 
     def _begin(self, found: Found, plan: Plan, facts: Facts, prefix: Path) -> None:
-        if found.state == "restart":
+        if found.reason:
             self.say.line(f"  starting over: {found.reason}")
+        if found.state == "restart":
             self._discard(facts, prefix, "which was half made")
         self.journal.begin(self._identity(facts))
         self.journal.fact("prefix", str(prefix))
@@ -228,7 +231,7 @@ class Installation:
         """What is whole already, said once; what a kill left half there is taken out."""
         done = mend(work, progress)
         ahead = next((step.id for step in work.plan.steps[1:] if step.id not in done), "stamp")
-        self.say.line(f"  resuming at {TITLES.get(ahead, ahead)}: an earlier call was interrupted")
+        self.say.line(f"  resuming at {TITLES.get(ahead, ahead)}: an earlier call did not finish")
         return done
 
     def _work(self, plan: Plan, facts: Facts, prefix: Path, locks: tuple[int, ...]) -> Work:

@@ -13,6 +13,7 @@ from tools.environments.index_settings import NEXT_STEP, without_credentials
 from tools.environments.model import Step
 
 LAST_LINES = 8
+FULL_BYTES = 8 * 2**20
 AGAIN = "then run the same command again: it resumes at this step"
 _NAME = r"`?([A-Za-z0-9][A-Za-z0-9._-]*(?:\[[^\]]*\])?(?:\s*[=<>!~][^`\s]*)?)`?"
 _FULL = re.compile(r"No space left on device|os error 28\b|\[Errno 28\]|Disk quota exceeded|os error 122\b", re.I)
@@ -36,13 +37,14 @@ _UNREACHABLE = re.compile(
 _URL = re.compile(r"(?:https?|file)://[^\s`'\"<>)]+")
 
 
-def explain(step: Step, code: int, lines: Sequence[str]) -> LabError:
-    """The finding for a step whose child ended with `code` after saying `lines`."""
+def explain(step: Step, code: int, lines: Sequence[str], free_bytes: int) -> LabError:
+    """The finding for a step whose child ended with `code` after saying `lines`, with so much room on the disk then."""
     text = without_credentials("\n".join(lines))
     where = f"step {step.id}"
     last = "\n         ".join(without_credentials(line.rstrip()) for line in lines[-LAST_LINES:])
-    if _FULL.search(text):
-        found = _line_of(_FULL, text)
+    full = _FULL.search(text)
+    if full or free_bytes < FULL_BYTES:  # on a disk that is quite full a tool cannot even write down why it failed
+        found = _line_of(_FULL, text) if full else f"{free_bytes / 2**20:.1f} MiB left when step {step.id} failed"
         mend = f"free some space (pip cache purge; uv cache clean), {AGAIN}"
         return LabError("room on the disk", found, mend, where)
     if _REFUSED.search(text) and not _UNREACHABLE.search(text):

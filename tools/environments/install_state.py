@@ -38,7 +38,8 @@ def look(
     LabError for one that is not the installer's to touch: another profile's, one changed by hand, or one it never made.
     """
     if prefix is None or not os.path.lexists(prefix):
-        return Found("absent")
+        begun = progress is not None and not progress.finished
+        return Found("absent", "an earlier call was interrupted before there was an environment" if begun else "")
     found = stamp.read(prefix)
     if found is not None:
         return _stamped(found, prefix, profile, digest)

@@ -141,8 +141,15 @@ def _child(work: Work, step: Step) -> install_children.Ended:
     work.children_s += ended.seconds
     if ended.code != 0 and step.id != "preflight":
         work.say.step(name, "failed", f"the whole output is in {os.path.relpath(ended.err, work.root)} and .out")
-        raise install_failures.explain(step, ended.code, ended.lines())
+        raise install_failures.explain(step, ended.code, ended.lines(), _free_bytes(work.state))
     return ended
+
+
+def _free_bytes(folder: Path) -> int:
+    try:
+        return shutil.disk_usage(folder).free
+    except OSError:
+        return 0
 
 
 def environment(environ: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
@@ -206,7 +213,7 @@ def _preflight(work: Work, step: Step, ended: install_children.Ended) -> tuple[s
         checks: list[dict[str, Any]] = list(report["checks"])
         statuses = [str(check["status"]) for check in checks]
     except (OSError, ValueError, KeyError, TypeError):
-        raise install_failures.explain(step, ended.code, ended.lines()) from None
+        raise install_failures.explain(step, ended.code, ended.lines(), _free_bytes(work.state)) from None
     if work.request.target == "image":
         checks = [check for check in checks if not check["id"].startswith(OF_THE_GPU)]
         statuses = [str(check["status"]) for check in checks]

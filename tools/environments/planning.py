@@ -36,8 +36,9 @@ KEPT_VARIABLES = frozenset(
         *("UV_KEYRING_PROVIDER", "UV_COMPILE_BYTECODE", "PIP_DISABLE_PIP_VERSION_CHECK"),
     )
 )
-# Each of these would let another Python's modules in, or send a tool to another environment.
-DROPPED_VARIABLES = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "__PYVENV_LAUNCHER__")
+# Each of these would let another Python's modules in, or send a tool to another environment. The last would make every
+# first import of a learner as slow as the one that preflight does here.
+DROPPED_VARIABLES = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "__PYVENV_LAUNCHER__", "PYTHONDONTWRITEBYTECODE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,12 +191,10 @@ def closing_steps(profile: Profile, commands: backends.Commands, environment: Ma
 
     whole = "do the packages fit each other, and is every installed file whole"
     on_profile = f"is this environment on profile{_without_gpu(profile, commands.target)}"
-    # Bytecode of what preflight imports is written now, so that a learner's first import is as fast as the second.
-    warm = {**environment, "PYTHONDONTWRITEBYTECODE": None}
     return [
         Step("register", "import tools and experiments from any folder", script(REGISTER), environment),
         Step("pip-check", whole, commands.check(), environment),
-        Step("preflight", on_profile, script(PREFLIGHT, "--profile", profile.id, "--json"), warm),
+        Step("preflight", on_profile, script(PREFLIGHT, "--profile", profile.id, "--json"), environment),
         Step("stamp", "write down what was made, from what"),
     ]
 
