@@ -19,7 +19,7 @@ STATUS_ORDER: tuple[Status, ...] = ("skipped", "ok", "warning", "blocked")
 
 @dataclass(frozen=True, slots=True)
 class TorchPin:
-    """Which torch a profile takes: `specifier` bounds the public version, `build` is the local part that must follow it.
+    """Which torch a profile takes: `specifier` bounds the public version, `build` is the local part that follows.
 
     `cuda` is what `torch.version.cuda` must answer, None for a CPU build. `index` is the PyTorch index for this build.
     """
@@ -32,7 +32,7 @@ class TorchPin:
 
 @dataclass(frozen=True, slots=True)
 class GpuGate:
-    """What a profile asks of NVIDIA cards. `memory_gib` is the nominal class: a reported value up to 8 % lower passes."""
+    """What a profile asks of NVIDIA cards. `memory_gib` is the nominal class: a value up to 8 % lower passes."""
 
     count: int
     memory_gib: float
@@ -43,7 +43,7 @@ class GpuGate:
 
 @dataclass(frozen=True, slots=True)
 class HostGate:
-    """What a profile asks of the machine, and what it will cost. Sizes are registry facts, shown before any download."""
+    """What a profile asks of the machine, and what it costs. Sizes are registry facts, shown before any download."""
 
     systems: tuple[str, ...]  # "linux-x86_64", "linux-aarch64", "darwin-arm64"
     memory_gib: float  # advised; less is a warning
@@ -89,7 +89,7 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One question and its answer. `repair` is a command or sentence that can be pasted; empty when nothing is wrong."""
+    """One question and its answer. `repair` is a command or sentence to paste; empty when nothing is wrong."""
 
     id: str  # dotted, stable: "torch.build", "python.path"
     status: Status
