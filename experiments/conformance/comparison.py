@@ -31,24 +31,25 @@ class MismatchError(AssertionError):
 class Ledger:
     """What the comparisons of one check saw: the worst error, and the tolerance it came closest to."""
 
-    worst_error: float | None = None  # relative to the magnitude
-    worst_share: float | None = None  # of what was allowed
-    tolerance: str | None = None  # the tolerance that share was of
+    worst_error: float | None = None  # relative to the magnitude, where it took the largest share of its tolerance
+    worst_share: float | None = None  # that share
+    tolerance: str | None = None  # that tolerance, with its formula
+    allowed: float | None = None  # that tolerance as a number
     comparisons: int = 0
 
     def note(self, error: float, tolerance: Tolerance) -> None:
         """Takes in one comparison's relative error."""
         self.comparisons += 1
         share = error / tolerance.relative
-        self.worst_error = max(error, self.worst_error or 0.0)
-        if self.worst_share is None or share > self.worst_share:
-            self.worst_share, self.tolerance = share, tolerance.describe()
+        if self.worst_share is None or share >= self.worst_share:
+            self.worst_error, self.worst_share = error, share
+            self.tolerance, self.allowed = tolerance.describe(), tolerance.relative
 
     def note_exact(self) -> None:
         """Takes in one comparison that allows no difference."""
         self.comparisons += 1
         if self.worst_error is None:
-            self.worst_error, self.worst_share, self.tolerance = 0.0, 0.0, "exact"
+            self.worst_error, self.worst_share, self.tolerance, self.allowed = 0.0, 0.0, "exact", 0.0
 
 
 @dataclass(slots=True)

@@ -16,11 +16,13 @@ class CheckResult:
     name: str
     ours: str
     theirs: str
-    status: str
+    status: Status
     reason: str = ""
     tolerance: str | None = None
     worst_error: float | None = None
     worst_share: float | None = None
+    allowed: float | None = None  # the tolerance as a number, 0 where no difference is allowed
+    comparisons: int = 0
     cases: int = 0
     seconds: float = 0.0
 
@@ -34,6 +36,7 @@ class MutantResult:
     fault: str
     killed_by: str | None
     how: str
+    report: int | None = None
     seconds: float = 0.0
 
 
@@ -79,3 +82,23 @@ class PageResult:
         """The check that came closest to its tolerance; None where none compared anything."""
         measured = [check for check in self.checks if check.worst_share is not None]
         return max(measured, key=lambda check: check.worst_share or 0.0, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """Several pages of one run, under one seed."""
+
+    pages: tuple[PageResult, ...]
+    versions: Mapping[str, str]
+    seed: int
+
+    @property
+    def status(self) -> Status:
+        """The worst of its pages: failed, then skipped, then passed."""
+        found = {page.status for page in self.pages}
+        return "failed" if "failed" in found else "skipped" if "skipped" in found else "passed"
+
+    @property
+    def held_against(self) -> str:
+        """`torch 2.13.0+cpu, transformers 5.24.0`."""
+        return ", ".join(f"{name} {version}" for name, version in self.versions.items())

@@ -14,11 +14,47 @@ from typing import Any
 from experiments.conformance import catalogue, mutation
 from experiments.conformance.comparison import Comparer, Ledger, MismatchError
 from experiments.conformance.drawing import Case, HypothesisSource
-from experiments.conformance.frameworks import Framework
+from experiments.conformance.frameworks import Framework, survey
 from experiments.conformance.page import Check, Mutant, Page, Trial
-from experiments.conformance.results import CheckResult, MutantResult, PageResult
+from experiments.conformance.results import CheckResult, MutantResult, PageResult, RunResult, Status
 
 MUTANT_EXAMPLES = 8
+THREADS = 1  # pinned: the tensors are small, and one thread adds in one order
+
+
+def prepare(ranges: Mapping[str, str]) -> dict[str, Framework]:
+    """Finds the frameworks, imports what the pages use of them, and pins torch's threads."""
+    frameworks = survey(ranges)
+    import torch
+
+    torch.set_num_threads(THREADS)
+    return frameworks
+
+
+def named(frameworks: Mapping[str, Framework]) -> str:
+    """`torch 2.13.0+cpu, transformers 5.24.0`; what cannot be used is left out."""
+    return ", ".join(f"{one.name} {one.version}" for one in frameworks.values() if not one.missing)
+
+
+def run(
+    pages: Sequence[str],
+    frameworks: Mapping[str, Framework],
+    *,
+    seed: int,
+    mutants: bool = True,
+    done: Callable[[PageResult], object] = lambda page: None,
+) -> RunResult:
+    """All of `pages` in order; `done` is told each one as it finishes."""
+    results = []
+    for page in pages:
+        results.append(run_page(catalogue.load(page), frameworks, seed=seed, mutants=mutants))
+        done(results[-1])
+    return RunResult(tuple(results), versions(frameworks), seed)
+
+
+def versions(frameworks: Mapping[str, Framework]) -> dict[str, str]:
+    """Versions of the frameworks that can serve as oracles."""
+    return {name: found.version for name, found in frameworks.items() if found.version and not found.missing}
 
 
 def run_page(page: Page, frameworks: Mapping[str, Framework], *, seed: int, mutants: bool = True) -> PageResult:
@@ -30,8 +66,7 @@ def run_page(page: Page, frameworks: Mapping[str, Framework], *, seed: int, muta
     killed: tuple[MutantResult, ...] = ()
     if mutants and all(result.status != "failed" for result in checks):
         killed = tuple(_run_mutants(catalogue.mutants(page.id), runnable, modules, seed))
-    versions = {name: found.version for name, found in frameworks.items() if found.version is not None}
-    return PageResult(page.id, checks, killed, versions, time.perf_counter() - started)
+    return PageResult(page.id, checks, killed, versions(frameworks), time.perf_counter() - started)
 
 
 def _run_check(
@@ -62,7 +97,7 @@ def _run_mutants(
         started = time.perf_counter()
         killer, how = _first_to_notice(checks, mutation.with_mutant(modules, mutant), seed)
         seconds = time.perf_counter() - started
-        yield MutantResult(mutant.name, mutant.module, mutant.fault, killer, how, seconds)
+        yield MutantResult(mutant.name, mutant.module, mutant.fault, killer, how, mutant.report, seconds)
 
 
 def _first_to_notice(checks: list[Check], modules: Mapping[str, ModuleType], seed: int) -> tuple[str | None, str]:
@@ -104,18 +139,20 @@ def explore(
     return ran
 
 
-def _result(check: Check, status: str, reason: str, ledger: Ledger, examples: int, started: float) -> CheckResult:
+def _result(check: Check, status: Status, reason: str, ledger: Ledger, cases: int, started: float) -> CheckResult:
     return CheckResult(
-        check.name,
-        check.ours,
-        check.theirs,
-        status,
-        reason,
-        ledger.tolerance,
-        ledger.worst_error,
-        ledger.worst_share,
-        examples,
-        time.perf_counter() - started,
+        name=check.name,
+        ours=check.ours,
+        theirs=check.theirs,
+        status=status,
+        reason=reason,
+        tolerance=ledger.tolerance,
+        worst_error=ledger.worst_error,
+        worst_share=ledger.worst_share,
+        allowed=ledger.allowed,
+        comparisons=ledger.comparisons,
+        cases=cases,
+        seconds=time.perf_counter() - started,
     )
 
 

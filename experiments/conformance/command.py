@@ -1,0 +1,155 @@
+"""The command line of the conformance run: which pages, in which profile, what they found, one record.
+
+The order is the point: the command line is judged first, then the environment, and only then is torch imported. The
+record is written at the end and whole; a run that is interrupted leaves none.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from experiments.conformance import catalogue
+from experiments.evidence import labels
+from experiments.evidence.subject import ProfileFacts
+from tools.environments import registry as registries
+from tools.environments import requirement_text
+from tools.environments.errors import EXIT_BLOCKED, EXIT_INTERRUPTED, EXIT_OK, LabError, render
+from tools.environments.layout import ROOT
+from tools.environments.model import Profile, Report
+from tools.environments.registry import Registry
+
+HOME = "TRAIN-CPU"  # the profile whose requirement text says which framework releases these pages are registered for
+PROGRAM = "python tools/test_framework_conformance.py"
+SEED = 20
+
+Preflight = Callable[[Profile, Registry, Sequence[str]], Report]
+
+
+def main(arguments: Sequence[str], preflight: Preflight | None = None) -> int:
+    """Run the command line; returns its exit code. `preflight` stands in for the real one in tests."""
+    try:
+        options = _parser().parse_args(list(arguments))
+        return _run(options, preflight or _quick)
+    except LabError as error:
+        print(render(error), file=sys.stderr)
+        return error.code
+    except KeyboardInterrupt:
+        print("interrupted: no record was written", file=sys.stderr)
+        return EXIT_INTERRUPTED
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog=PROGRAM, description="Hold the hand-written mechanisms against frameworks.")
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("--all-part02", action="store_true", help="all ten pages of section 2.3")
+    which.add_argument(
+        "--page", metavar="ID", action="append", help=f"one page; may be repeated: {', '.join(catalogue.IDS)}"
+    )
+    parser.add_argument("--profile", metavar="ID", default=HOME, help=f"the profile this runs in (default {HOME})")
+    parser.add_argument("--require-passed", action="store_true", help="anything but passed fails")
+    parser.add_argument("--json", action="store_true", help="only JSON on stdout")
+    parser.add_argument("--run-label", metavar="LABEL", help="label of the record; used once")
+    parser.add_argument("--seed", type=int, default=SEED, help=f"seed of the drawn cases (default {SEED})")
+    parser.add_argument("--no-mutants", action="store_true", help="leave the faults out")
+    parser.add_argument(
+        "--accept", metavar="CHECK", action="append", default=[], help="accept a preflight warning by name"
+    )
+    return parser
+
+
+def _run(options: argparse.Namespace, preflight: Preflight) -> int:
+    began, started = datetime.now(UTC), time.perf_counter()
+    pages = (
+        catalogue.IDS if options.all_part02 else tuple(dict.fromkeys(catalogue.find(page).id for page in options.page))
+    )
+    label = options.run_label or began.strftime("%Y-%m-%d-%H%M%S")
+    labels.check(label)
+    labels.refuse_used("conformance", label)
+    registry = registries.load(ROOT)
+    profile = registry.get(options.profile)
+    report = preflight(profile, registry, options.accept)
+    _refuse_blocked(report)
+    _need_hypothesis()
+
+    from experiments.conformance import recording, report_lines, running
+    from experiments.evidence import store
+
+    frameworks = running.prepare(registered_ranges(registry))
+    tell = (lambda line: None) if options.json else print
+    tell(f"{profile.id} · {len(pages)} pages · held against {running.named(frameworks)}")
+    found = running.run(
+        pages, frameworks, seed=options.seed, mutants=not options.no_mutants,
+        done=lambda page: tell(report_lines.page_line(page)),
+    )  # fmt: skip
+    facts = ProfileFacts(
+        id=profile.id,
+        registry_digest=registry.digest,
+        requirement_digest=requirement_text.digest(profile, ROOT),
+        preflight=report,
+    )
+    path = labels.record_path("conformance", label)
+    draft = recording.record(found, facts, label, began, time.perf_counter() - started)
+    written = store.write(draft, path)
+    if options.json:
+        print(
+            json.dumps(report_lines.to_json(found, _shown(path), written.evidence_level), indent=1, ensure_ascii=False)
+        )
+    else:
+        for line in (*report_lines.failures(found), report_lines.summary(found)):
+            print(line)
+        print(f"record   {_shown(path)}\nlevel    {written.evidence_level}")
+    return (
+        EXIT_BLOCKED if found.status == "failed" or (options.require_passed and found.status != "passed") else EXIT_OK
+    )
+
+
+def registered_ranges(registry: Registry, root: Path = ROOT) -> Mapping[str, str]:
+    """Framework -> the specifier under which these pages are registered, from the home profile's requirement text."""
+    profile = registry.get(HOME)
+    found = {
+        line.requirement.name: str(line.requirement.specifier)
+        for line in requirement_text.flatten(profile, root)
+        if line.kind == "requirement"
+    }
+    if profile.torch is not None:
+        found["torch"] = profile.torch.specifier
+    return found
+
+
+def _quick(profile: Profile, registry: Registry, accept: Sequence[str]) -> Report:
+    """The quick preflight: metadata only, so that nothing heavy is imported twice."""
+    from tools.environments import preflight
+
+    return preflight.run(profile, registry, quick=True, accept=accept)
+
+
+def _refuse_blocked(report: Report) -> None:
+    """LabError for a blocked report, with the first thing that stands in the way and its repair."""
+    blocked = [check for check in report.checks if check.status == "blocked"]
+    if not blocked:
+        return
+    first = blocked[0]
+    more = f" (and {len(blocked) - 1} more)" if len(blocked) > 1 else ""
+    repair = first.repair or f"python tools/environment_preflight.py --profile {report.profile}"
+    raise LabError(f"{report.profile}: {first.wanted}", f"{first.found}{more}", repair, where=first.id)
+
+
+def _need_hypothesis() -> None:
+    if importlib.util.find_spec("hypothesis") is None:
+        raise LabError(
+            "hypothesis, which draws the cases",
+            "it is not installed",
+            f"run it in the profile that has it: python tools/install_environment_profile.py --profile {HOME}",
+        )
+
+
+def _shown(path: Path) -> Path:
+    """The path as a user would type it from the repository's root."""
+    return path.relative_to(ROOT) if path.is_relative_to(ROOT) else path

@@ -1,0 +1,135 @@
+"""From a finished conformance run to a record, graded `cpu_mechanism`: every check a candidate, every fault a control.
+
+A check's oracle gate carries its worst error and its tolerance. A fault is wrong on purpose, as a control is: its gate
+has to fail, and names the check that noticed it. A survivor is a control that passed, which the grade reports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from experiments.conformance import catalogue
+from experiments.conformance.results import CheckResult, MutantResult, PageResult, RunResult
+from experiments.evidence import runtime_snapshot, source
+from experiments.evidence.candidate import Candidate, Checks, Failure, Gate
+from experiments.evidence.conclusion import Decision
+from experiments.evidence.digests import digest_of
+from experiments.evidence.record import Identity, Procedure, Record
+from experiments.evidence.runtime import Threads
+from experiments.evidence.subject import Backend, Model, ProfileFacts, Workload
+from experiments.evidence.vocabulary import CandidateStatus, JsonValue
+
+EXPERIMENT = "conformance"
+TUTORIAL_PART = "Part 02"
+WORKLOAD = "part02"
+SEED = 20
+SCOPE = tuple(sorted({*source.SHARED_SCOPE, "experiments/conformance", "tools/test_framework_conformance.py"}))
+
+
+def knobs(pages: Sequence[str], seed: int) -> dict[str, JsonValue]:
+    """Everything that decides which cases are drawn."""
+    return {"pages": list(pages), "seed": seed, "cases": "drawn per check", "threads": 1}
+
+
+def workload(pages: Sequence[str], seed: int) -> Workload:
+    """The run as a workload; all ten pages, or one of them, under the usual seed are the registered ones."""
+    whole = tuple(pages) == catalogue.IDS
+    name = WORKLOAD if whole else "-".join(pages)[:60]
+    registered = knobs(pages, SEED) if whole or len(pages) == 1 else None
+    return Workload(
+        name=name,
+        registered_digest=None if registered is None else digest_of(registered),
+        digest=digest_of(knobs(pages, seed)),
+        knobs=knobs(pages, seed),
+        dtype="float64",
+        batch=1,
+        sequence_length=1,
+    )
+
+
+def record(run: RunResult, profile: ProfileFacts, label: str, began: datetime, duration_s: float) -> Record:
+    """The record, not yet graded. `profile` holds the preflight report that was true when the run began."""
+    return Record(
+        identity=Identity(
+            experiment=EXPERIMENT,
+            page=TUTORIAL_PART,
+            run_label=label,
+            run_mode="cpu_mechanism",
+            created_at=began.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        ),
+        source=source.look(SCOPE),
+        backend=Backend(version=run.versions.get("torch"), threads=1),
+        profile=profile,
+        runtime=runtime_snapshot.collect(torch=run.versions.get("torch"), threads=Threads(intra_op=1)),
+        model=Model(id="hand-written mechanisms", weights_source="random_init"),
+        workload=workload([page.page for page in run.pages], run.seed),
+        procedure=Procedure(
+            rounds=1,
+            steps_per_round=1,
+            warmup_steps=0,
+            order_seed=run.seed,
+            isolation="one process",
+            duration_s=round(duration_s, 1),
+        ),
+        candidates=tuple(candidate for page in run.pages for candidate in candidates(page)),
+        decision=decision(run),
+    )
+
+
+def candidates(page: PageResult) -> list[Candidate]:
+    """Checks first, then faults; all named `page/name`."""
+    return [*(_check(page, check) for check in page.checks), *(_mutant(page, mutant) for mutant in page.mutants)]
+
+
+def _check(page: PageResult, check: CheckResult) -> Candidate:
+    status: CandidateStatus = "skipped" if check.status == "skipped" else "ok"
+    failure = None if status == "ok" else Failure(phase="import", kind="MissingFramework", message=check.reason)
+    gate = None
+    if status == "ok":
+        gate = Gate(
+            passed=check.status == "passed",
+            against=check.theirs[:120],
+            error=check.worst_error,
+            tolerance=check.allowed,
+            yardstick=check.reason or check.tolerance or "",
+            tensors=check.comparisons,
+        )
+    settings: dict[str, JsonValue] = {"page": page.page, "ours": check.ours, "cases": check.cases}
+    checks = Checks(finite=None if gate is None else True, oracle=gate)
+    return Candidate(
+        name=f"{page.page}/{check.name}",
+        role="candidate",
+        settings=settings,
+        status=status,
+        checks=checks,
+        failure=failure,
+    )
+
+
+def _mutant(page: PageResult, mutant: MutantResult) -> Candidate:
+    settings: dict[str, JsonValue] = {"page": page.page, "module": mutant.module, "fault": mutant.fault}
+    if mutant.report is not None:
+        settings["public_report"] = mutant.report
+    gate = Gate(
+        passed=mutant.killed_by is None, against=mutant.killed_by or "every check", error=None, tolerance=None,
+        worst=mutant.how[:160],
+    )  # fmt: skip
+    return Candidate(
+        name=f"{page.page}/{mutant.name}", role="control", settings=settings, status="ok", checks=Checks(oracle=gate)
+    )
+
+
+def decision(run: RunResult) -> Decision:
+    """What the run says in one word and one sentence."""
+    counts = {status: sum(page.status == status for page in run.pages) for status in ("passed", "failed", "skipped")}
+    faults = sum(len(page.mutants) for page in run.pages)
+    held = f"held against {run.held_against}"
+    if counts["failed"]:
+        failed = ", ".join(page.page for page in run.pages if page.status == "failed")
+        return Decision(code="numerics_broken", sentence=f"{failed} failed, {held}: see what differs before use")
+    if counts["skipped"]:
+        sentence = f"{counts['passed']} of {len(run.pages)} pages passed, the others could not be {held}"
+        return Decision(code="inconclusive", sentence=sentence)
+    sentence = f"{counts['passed']} of {len(run.pages)} pages passed, {held}; {faults} of {faults} faults noticed"
+    return Decision(code="numerics_ok", sentence=sentence)

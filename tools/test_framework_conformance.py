@@ -1,0 +1,26 @@
+#!/usr/bin/env python3
+"""Hold the hand-written mechanisms of the tutorial pages against PyTorch, Transformers and Accelerate.
+
+    python tools/test_framework_conformance.py --all-part02 --profile TRAIN-CPU --require-passed
+
+Exit code 0 when no page failed (with --require-passed: when every page passed), 1 otherwise or where the environment is
+not the profile's, 2 for wrong usage, 130 after Ctrl-C. pytest does not collect this file, in spite of its name.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+if sys.path and os.path.abspath(sys.path[0] or ".") == os.path.join(ROOT, "tools"):
+    del sys.path[0]  # modules in tools/ are imported as tools.*, never by their bare names
+if ROOT not in sys.path:
+    sys.path.insert(0, ROOT)
+
+__test__ = False
+
+if __name__ == "__main__":
+    from experiments.conformance.command import main
+
+    sys.exit(main(sys.argv[1:]))
