@@ -120,7 +120,10 @@ def _state_bytes(program: Program) -> int:
 
 
 def _busy_ms(device: Device, program: Program) -> float | None:
-    """How long the card had a kernel or a copy running during one more step: the union of their spans."""
+    """How long the card had a kernel or a copy running during one more step: the union of their spans.
+
+    Annotations (an optimizer's name over all its kernels) are spans of the device too, gaps and all: left out.
+    """
     if device.kind == "cpu":
         return None
     from torch.profiler import ProfilerActivity, profile
@@ -131,7 +134,7 @@ def _busy_ms(device: Device, program: Program) -> float | None:
     spans = sorted(
         (event.time_range.start, event.time_range.end)
         for event in trace.events() or ()
-        if str(event.device_type).endswith("CUDA")
+        if str(event.device_type).endswith("CUDA") and not event.is_user_annotation
     )
     return union_length(spans) / 1e3 if spans else None
 

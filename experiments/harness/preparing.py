@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -94,7 +95,7 @@ def prepare(
         model_source=request.model.source,
         model_path=None if request.model.path is None else str(request.model.path),
         local_files_only=request.model.local_files_only,
-        manifest_digest=training_rows(asset, request.workload.batch, request.workload.sequence).digest,
+        manifest_digest=_manifest_digest(asset, request.workload),
         device=device,
         options=request.options,
         specs=with_heads(with_twin(specs), request.workload),
@@ -102,6 +103,10 @@ def prepare(
         order_seed=plans.order_seed(request.label, created_at),
     )
     return Prepared(plan=plan, asset=asset, shape=shape)
+
+
+def _manifest_digest(asset: ModelAsset, workload: Workload) -> str:
+    return training_rows(asset, workload.batch, workload.sequence, workload.row_lengths).digest
 
 
 def again(begun: Plan, experiment: Experiment, folder: str, note: Callable[[str], None]) -> Prepared:
@@ -153,6 +158,7 @@ def with_heads(specs: tuple[CandidateSpec, ...], workload: Workload) -> tuple[Ca
 def import_torch(worker: str, note: Callable[[str], None]) -> None:
     """Import what every child will need, once. Runs no operation. Raises LabError where torch does not import."""
     note("importing torch and transformers")
+    os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")  # whoever asks for a card on import asks NVML, not CUDA
     try:
         importlib.import_module("experiments.harness.tasks")
         importlib.import_module(worker)
