@@ -34,6 +34,7 @@ class Faults:
     """What goes wrong on the way. Names are file names."""
 
     truncate: dict[str, int] = field(default_factory=dict)  # bytes sent before the connection closes
+    stall: dict[str, int] = field(default_factory=dict)  # bytes sent before nothing more comes
     alter: set[str] = field(default_factory=set)  # same size, other content
     announce: dict[str, int] = field(default_factory=dict)  # size the listing claims
     gone: set[str] = field(default_factory=set)  # listed, but answers 404
@@ -67,6 +68,8 @@ class LoopbackHub:
         self.repositories = dict(repositories)
         self.faults = Faults()
         self.seen: list[Seen] = []
+        self.stalled = threading.Event()  # a body is under way and stands still
+        self.released = threading.Event()  # let those bodies go on
         handler = type("Handler", (_Handler,), {"hub": self})
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         self._server.daemon_threads = True
@@ -81,6 +84,7 @@ class LoopbackHub:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.released.set()
         self._server.shutdown()
         self._server.server_close()
 
@@ -202,7 +206,7 @@ class _Handler(BaseHTTPRequestHandler):
             start = int(wanted[6:].split("-")[0])
             status, head = 206, head | {"Content-Range": f"bytes {start}-{len(body) - 1}/{len(body)}"}
             body = body[start:]
-        self._send(status, body, head, cut=faults.truncate.get(path))
+        self._send(status, body, head, cut=faults.truncate.get(path), stall=faults.stall.get(path))
 
     def _json(self, value: object) -> None:
         self._send(200, json.dumps(value).encode(), {"Content-Type": "application/json"})
@@ -210,17 +214,22 @@ class _Handler(BaseHTTPRequestHandler):
     def _fail(self, status: int, code: str, head: Mapping[str, str] | None = None) -> None:
         self._send(status, b'{"error":"refused"}', {**(head or {}), **({"X-Error-Code": code} if code else {})})
 
-    def _send(self, status: int, body: bytes, head: Mapping[str, str], cut: int | None = None) -> None:
+    def _send(
+        self, status: int, body: bytes, head: Mapping[str, str], cut: int | None = None, stall: int | None = None
+    ) -> None:
         self.send_response(status)
         for key, value in {**head, "Content-Length": str(len(body))}.items():
             self.send_header(key, value)
         self.end_headers()
         if self.command == "HEAD":
             return
-        self.wfile.write(body if cut is None else body[:cut])
-        if cut is not None:
+        begun = len(body) if cut is stall is None else min(size for size in (cut, stall) if size is not None)
+        self.wfile.write(body[:begun])
+        if stall is not None:
             self.wfile.flush()
-            self.close_connection = True
+            self.hub.stalled.set()
+            self.hub.released.wait(timeout=60)
+        self.close_connection = begun < len(body)
 
 
 class SocksDoor:

@@ -86,7 +86,7 @@ class Client:
     def storage(self) -> Path:
         return self.home / "hub" / "models--lab--tiny"
 
-    def resolve(
+    def begin(
         self,
         *,
         env: dict[str, str] | None = None,
@@ -94,7 +94,8 @@ class Client:
         no_pause: bool = False,
         file_limit: int = 0,
         **request: object,
-    ) -> Answer:
+    ) -> subprocess.Popen[str]:
+        """A child that resolves the model, with nothing of this machine's own settings."""
         order = {
             "request": {"id": MODEL, "source": "hub", **request},
             "absent": absent,
@@ -106,18 +107,22 @@ class Client:
             for key, value in os.environ.items()
             if not key.startswith(("HF_", "HUGGING", "TRANSFORMERS_")) and not key.lower().endswith("_proxy")
         }
-        done = subprocess.run(
+        return subprocess.Popen(
             [sys.executable, "-c", CHILD, json.dumps(order)],
             cwd=ROOT,
             env={**clean, "HF_HOME": str(self.home), "HF_ENDPOINT": self.hub.endpoint, **(env or {})},
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
-            timeout=120,
-            check=False,
         )
-        assert done.returncode == 0, done.stderr
-        assert SECRET not in done.stdout + done.stderr
-        return Answer(done.stdout)
+
+    def resolve(self, **how: object) -> Answer:
+        """What such a child answers."""
+        child = self.begin(**how)  # type: ignore[arg-type]
+        out, err = child.communicate(timeout=120)
+        assert child.returncode == 0, err
+        assert SECRET not in out + err
+        return Answer(out)
 
     def left_over(self) -> list[str]:
         """Files of the cache that are neither a whole blob nor a pointer nor bookkeeping."""
@@ -307,6 +312,18 @@ def test_broken_download_leaves_nothing_half(client: Client) -> None:
     assert client.left_over() == []
     assert not (client.storage / "snapshots" / FIRST / "model.safetensors").exists()
     client.hub.faults.truncate = {}
+    assert client.resolve().identity["resolved_commit"] == FIRST
+
+
+def test_killed_download_is_not_taken_for_whole(client: Client) -> None:
+    client.hub.faults.stall = {"model.safetensors": 1000}
+    child = client.begin()
+    assert client.hub.stalled.wait(timeout=60)
+    child.kill()
+    child.communicate()
+    client.hub.released.set()
+    client.hub.faults.stall = {}
+    assert "lacks its weights" in client.resolve(local_files_only=True, revision=FIRST).found
     assert client.resolve().identity["resolved_commit"] == FIRST
 
 
