@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
             label = args.resume
             finished = _resume(experiment, args, listener)
         else:
-            label = args.run_label or run_folder.free_label(experiment.name)
+            label = run_folder.free_label(experiment.name) if args.run_label is None else args.run_label
             finished = _begin(experiment, args, label, listener)
     except KeyboardInterrupt:
         listener.close()
