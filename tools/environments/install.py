@@ -183,8 +183,10 @@ class Installation:
             return
         if not install_state.is_environment(prefix) and self.journal.read() is None:
             raise install_state.refused(self.profile, prefix, ["a folder that is no environment"])
+        if facts.conda and (prefix / "conda-meta").is_dir():
+            planning_facts.remove_by_conda(facts.conda, self.name, self.environ)
+        install_state.discard(prefix, self.state)  # what conda does not know, or leaves, such as a half-made one
         self.say.step("remove", "done", f"{prefix.name}, {why}")
-        install_state.discard(prefix, self.state)
 
     def _gate(self, facts: Facts, prefix: Path, *, resuming: bool) -> str:
         """Ask the machine; returns the Python version. GateBlockedError where it cannot carry the profile."""

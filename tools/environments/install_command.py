@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from tools.environments import backends, index_settings, install_adopt, install_text
+from tools.environments import backends, image_layers, index_settings, install_adopt, install_text
 from tools.environments.environment_lock import unwritable
 from tools.environments.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, LabError, render
 from tools.environments.index_settings import without_credentials
@@ -39,6 +39,7 @@ def parser() -> argparse.ArgumentParser:
     add("--dry-run", action="store_true", help="print exactly what would run, and do nothing")
     add("--json", action="store_true", help="stdout carries one JSON object and nothing else")
     add("--target", choices=("host", "image"), default="host", help="image: leave out what needs the host's GPU")
+    add("--layers", metavar="DIR", help="write the package steps as layers of an image, and install nothing")
     add("--adopt", action="store_true", help="stamp an environment made by hand, once its preflight holds")
     add("--recreate", action="store_true", help="remove the environment first, with everything in it")
     add("--index-url", metavar="URL", help="package index or mirror (TMLAB_INDEX_URL)")
@@ -83,6 +84,10 @@ def _run(given: argparse.Namespace, say: Narrator, root: Path, at: list[Installa
         recreate=given.recreate,
         settings=index_settings.resolve(options, os.environ),
     )
+    if given.layers:
+        plan = image_layers.write(request, os.environ, Path(given.layers), root)
+        say.line(f"{plan.profile} · {', '.join(image_layers.LAYERS)} written to {given.layers}")
+        return install_text.as_data(plan)
     if given.adopt:
         return install_adopt.adopt(request, os.environ, say, root).as_data()
     if given.dry_run:

@@ -108,6 +108,8 @@ def size_gib(prefix: Path) -> float:
 
 def discard(prefix: Path, state: Path) -> None:
     """Remove an environment: out of the way at once, then file by file, so that a kill leaves no half of it behind."""
+    if not os.path.lexists(prefix):
+        return
     heap = state / "removed"
     heap.mkdir(parents=True, exist_ok=True)
     place = heap / f"{prefix.name}-{os.getpid()}"

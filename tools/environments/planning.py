@@ -20,6 +20,7 @@ from tools.environments.torch_wheel import TorchChoice
 REGISTER = "tools/register_notebook_runtime.py"
 PREFLIGHT = "tools/environment_preflight.py"
 STATE = ".envs/.install"  # journals, locks, logs and pins, by environment name; beside the environments, not in them
+CONDA_FILES = ("cnb/environment.yml", "cnb/environment-gpu.yml")  # without and with a GPU: rendered from the registry
 RESERVED = ("automation",)  # the small environment that bootstrap makes for nox and invoke
 # Of the user's pip and uv variables only those that concern the network, the cache and how files are put in place:
 # any other could change which packages are taken, or where they go.
@@ -97,7 +98,14 @@ def commands_of(profile: Profile, request: Request, facts: Facts) -> backends.Co
     name = environment_name(request.env_name or profile.environment)
     backend = backends.choose(request.backend, conda=facts.conda, uv=facts.uv)
     prefix = "" if backend == "conda" else f".envs/{name}"
-    target = backends.Target(name, prefix, str(state_folder(name)), request.settings, image=request.target == "image")
+    target = backends.Target(
+        name,
+        prefix,
+        str(state_folder(name)),
+        request.settings,
+        image=request.target == "image",
+        conda_file=CONDA_FILES[profile.gpu is not None],
+    )
     version = python_version(profile, request, facts, backend)
     base = facts.interpreter.executable if facts.interpreter else f"python{version}"
     if backend == "conda":

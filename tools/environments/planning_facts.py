@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -165,6 +166,13 @@ def conda_prefix(conda: str, name: str, environ: Mapping[str, str]) -> Path:
             next="run `conda info` and mend what it says, or use --backend uv or venv",
             where="--backend",
         ) from None
+
+
+def remove_by_conda(conda: str, name: str, environ: Mapping[str, str]) -> None:
+    """Let conda remove an environment and forget it; what it cannot remove is the caller's."""
+    with contextlib.suppress(OSError):
+        command = [conda, "env", "remove", "-n", name, "-y"]
+        subprocess.run(command, env=dict(environ), stdin=subprocess.DEVNULL, capture_output=True, check=False)
 
 
 def _on_paper(profile: Profile, request: Request, facts: Facts, lines: Sequence[RequirementLine]) -> TorchChoice:
