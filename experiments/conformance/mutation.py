@@ -41,12 +41,15 @@ def mutate(text: str, mutant: Mutant) -> str:
 
 def build(mutant: Mutant) -> ModuleType:
     """The mutated module, compiled and executed under a name of its own."""
-    name = f"{PACKAGE}.{mutant.module}__{mutant.name}"
+    return compiled(mutate(source(mutant.module), mutant), f"{PACKAGE}.{mutant.module}__{mutant.name}")
+
+
+def compiled(text: str, name: str) -> ModuleType:
+    """A module made of source text."""
     module = ModuleType(name)
-    code = compile(mutate(source(mutant.module), mutant), f"<{mutant.module} with {mutant.name}>", "exec")
     sys.modules[name] = module  # dataclasses look their own module up while they are made
     try:
-        exec(code, module.__dict__)
+        exec(compile(text, f"<{name}>", "exec"), module.__dict__)
     finally:
         del sys.modules[name]
     return module
