@@ -8,6 +8,7 @@ from experiments.evidence.gates import failed_gates
 from experiments.evidence.record import Record
 from experiments.harness.experiment import Experiment
 from experiments.harness.session import Finished
+from tools.environments.errors import LabError
 
 SHOWS = {
     "plan": "nothing was measured; the plan is well-formed",
@@ -20,9 +21,7 @@ SHOWS = {
 def tell(experiment: Experiment, finished: Finished, *, as_json: bool) -> None:
     """Table, record, level, what would raise it, picture, decision."""
     record, folder = finished.record, finished.folder
-    drawn = None
-    if experiment.picture is not None and record.identity.run_mode != "dry_run":
-        drawn = experiment.picture(record, folder)
+    drawn = _picture(experiment, finished)
     if as_json:
         emit(record.to_json())
         return
@@ -38,12 +37,24 @@ def tell(experiment: Experiment, finished: Finished, *, as_json: bool) -> None:
     say(f"{'level':<9}{status(level)} — {SHOWS[level]}")
     for line in _limits(record):
         say(line)
-    if drawn is not None:
-        say(f"{'picture':<9}{place(drawn)}")
+    if drawn:
+        say(f"{'picture':<9}{drawn}")
     if any(failed_gates(candidate) for candidate in record.candidates):
         say(f"{'look at':<9}{experiment.look_at}")
     say(f"{'says':<9}{record.decision.sentence}")
     say(f"{'next':<9}python -m experiments show {experiment.name} --run-label {record.identity.run_label}")
+
+
+def _picture(experiment: Experiment, finished: Finished) -> str:
+    """Where the picture stands, or why there is none: the record is written already and does not depend on it."""
+    if experiment.picture is None or finished.record.identity.run_mode == "dry_run":
+        return ""
+    try:
+        return place(experiment.picture(finished.record, finished.folder))
+    except ImportError as error:
+        return f"not drawn: {error.name} is not installed here"
+    except LabError as error:
+        return f"not drawn: {error.found} → {error.next}"
 
 
 def _limits(record: Record) -> list[str]:

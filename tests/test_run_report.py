@@ -1,0 +1,57 @@
+"""The end of a run on the screen: the record stands whatever its picture does; a failed gate says what to look at."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+from sample_records import GATES, candidate, cpu_record
+
+from experiments.cli.run_report import tell
+from experiments.evidence.record import Record
+from experiments.harness.experiment import Experiment, Table
+from experiments.harness.session import Finished
+from experiments.training_mechanism.mixed_precision_backward.experiment import EXPERIMENT
+from tools.environments.errors import LabError
+
+
+def shown(record: Record) -> Experiment:
+    return replace(EXPERIMENT, table=lambda _: Table(columns=("candidate",), rows=(("fp32",),), notes=("a note",)))
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (ModuleNotFoundError("no", name="matplotlib"), "not drawn: matplotlib is not installed here"),
+        (LabError("room", "the disk is full", "free some space"), "not drawn: the disk is full → free some space"),
+    ],
+)
+def test_a_picture_that_cannot_be_drawn_is_a_line_and_not_a_failure(
+    error: Exception, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def draw(record: Record, folder: Path) -> NoReturn:
+        raise error
+
+    record = cpu_record()
+    tell(replace(shown(record), picture=draw), Finished(record, tmp_path), as_json=False)
+    out = capsys.readouterr().out
+    assert words in out
+    assert "cpu_mechanism" in out
+    assert "a note" in out
+
+
+def test_as_json_nothing_but_the_record_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    record = cpu_record()
+    tell(replace(shown(record), picture=None), Finished(record, tmp_path), as_json=True)
+    assert json.loads(capsys.readouterr().out) == record.to_json()
+
+
+def test_a_failed_gate_says_what_to_look_at_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert GATES.gradient is not None
+    wrong = replace(GATES, gradient=replace(GATES.gradient, passed=False, error=0.5))
+    record = replace(cpu_record(), candidates=(candidate("bf16", "candidate", 1.0, 1, checks=wrong),))
+    tell(replace(shown(record), picture=None), Finished(record, tmp_path), as_json=False)
+    assert "look at  random state, in-place changes, saved tensors" in capsys.readouterr().out
