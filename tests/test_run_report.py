@@ -11,6 +11,7 @@ import pytest
 from sample_records import GATES, candidate, cpu_record
 
 from experiments.cli.run_report import tell
+from experiments.evidence.candidate import Failure
 from experiments.evidence.record import Record
 from experiments.harness.experiment import Experiment, Table
 from experiments.harness.session import Finished
@@ -47,6 +48,17 @@ def test_as_json_nothing_but_the_record_is_printed(tmp_path: Path, capsys: pytes
     record = cpu_record()
     tell(replace(shown(record), picture=None), Finished(record, tmp_path), as_json=True)
     assert json.loads(capsys.readouterr().out) == record.to_json()
+
+
+def test_an_out_of_memory_proposes_the_next_step_of_the_ladder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    down = "--batch 1 --sequence 512 under a new --run-label"
+    failure = Failure(phase="backward", kind="OutOfMemoryError", message="no room", proposal=down)
+    oom = replace(candidate("fp32", "baseline", 1.0, 1), status="oom", failure=failure)
+    record = replace(cpu_record(), candidates=(oom,))
+    tell(replace(shown(record), picture=None), Finished(record, tmp_path), as_json=False)
+    assert f"try      fp32 ran out of memory: {down}" in capsys.readouterr().out
 
 
 def test_a_failed_gate_says_what_to_look_at_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -195,7 +195,10 @@ def _listener(args: argparse.Namespace) -> Listener:
     if args.json:
         return Silence()
     if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
-        return Bar()
+        try:
+            return Bar()
+        except ImportError:  # an environment without rich still measures
+            return PlainLines(sys.stderr)
     return PlainLines(sys.stderr)
 
 

@@ -39,6 +39,9 @@ def tell(experiment: Experiment, finished: Finished, *, as_json: bool) -> None:
         say(line)
     if drawn:
         say(f"{'picture':<9}{drawn}")
+    for candidate in record.candidates:
+        if candidate.failure is not None and candidate.failure.proposal:
+            say(f"{'try':<9}{candidate.name} ran out of memory: {candidate.failure.proposal}")
     if any(failed_gates(candidate) for candidate in record.candidates):
         say(f"{'look at':<9}{experiment.look_at}")
     say(f"{'says':<9}{record.decision.sentence}")
