@@ -52,6 +52,7 @@ class CandidateSpec:
 
     `unavailable` says why it cannot run on this device: it is then recorded as skipped, with that reason.
     `dtype` is the widest-error number format it computes in: the gradient gate's bound follows from it.
+    One that is not `timed` goes through its gates only: how long a wrong control takes tells nobody anything.
     """
 
     name: str
@@ -60,6 +61,8 @@ class CandidateSpec:
     dtype: str = "float32"
     probes: tuple[str, ...] = ()
     unavailable: str | None = None
+    timed: bool = True
+    most_rounds: int | None = None  # fewer than the workload's, for one so slow that a round says enough
 
 
 @dataclass(frozen=True, slots=True)

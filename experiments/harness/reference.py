@@ -1,14 +1,15 @@
 """Gradients on disk, so that processes that never met can be compared entry by entry.
 
 The baseline's (and the float64 oracle's) gradients and moved weights are written once per run as flat files and read
-back through a memory map, one tensor at a time: exact, and never a second copy of the model on the device.
+back a slice at a time through one buffer, pinned where a card is: exact, never a second copy of the model on the
+device, and as fast as the page cache (a memory map would fault in every page of every file in every process).
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,17 +52,39 @@ def is_whole(folder: Path) -> bool:
     return (folder / "index.json").is_file()
 
 
-def each(folder: Path) -> tuple[torch.dtype, dict[str, Callable[[], Tensor]]]:
-    """The dtype, and for each name a call that maps its tensor. Raises OSError or ValueError for a broken folder."""
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """One tensor on disk."""
+
+    file: Path
+    entries: int
+    dtype: torch.dtype
+
+    def slices(self, device: torch.device, buffer: Tensor) -> Iterator[Tensor]:
+        """The flat tensor on `device`, as many entries at a time as `buffer` (of its dtype, on the host) holds.
+
+        Raises OSError, or ValueError where the file is shorter than the index says.
+        """
+        with self.file.open("rb", buffering=0) as stream:
+            for begin in range(0, self.entries, buffer.numel()):
+                part = buffer[: min(buffer.numel(), self.entries - begin)]
+                view = part.numpy().data.cast("B")
+                while view:
+                    read = stream.readinto(view)
+                    if not read:
+                        raise ValueError(f"{self.file.name} ends early")
+                    view = view[read:]
+                yield part.to(device, copy=True)  # waits: the buffer is read into again
+
+
+def each(folder: Path) -> tuple[torch.dtype, dict[str, Stored]]:
+    """The dtype, and each tensor by name. Raises OSError or ValueError for a broken folder."""
     index = json.loads((folder / "index.json").read_text(encoding="utf-8"))
     dtype: torch.dtype = getattr(torch, index["dtype"])
-
-    def mapped(entry: Mapping[str, object]) -> Callable[[], Tensor]:
-        shape = [int(side) for side in entry["shape"]]  # type: ignore[attr-defined]
-        count = math.prod(shape)
-        return lambda: torch.from_file(str(folder / str(entry["file"])), size=count, dtype=dtype).view(shape)
-
-    return dtype, {name: mapped(entry) for name, entry in index["tensors"].items()}
+    return dtype, {
+        name: Stored(folder / str(entry["file"]), math.prod(int(side) for side in entry["shape"]), dtype)
+        for name, entry in index["tensors"].items()
+    }
 
 
 def errors(
@@ -72,12 +95,13 @@ def errors(
     The sums run on `device`, a slice at a time, and `look` sees each slice. A tensor that is missing among `found`
     counts as zero.
     """
-    _, references = each(folder)
+    dtype, references = each(folder)
+    buffer = torch.empty(SLICE, dtype=dtype, pin_memory=device.type == "cuda")
     apart, norm = 0.0, 0.0
     worst: tuple[float, str] | None = None
     bad: list[str] = []
-    for name, load in references.items():
-        square, base = _squares(name, found.get(name), load().view(-1), device, scale, look)
+    for name, stored in references.items():
+        square, base = _squares(name, found.get(name), stored.slices(device, buffer), device, scale, look)
         if not math.isfinite(square):
             bad.append(name)
             continue
@@ -96,20 +120,21 @@ def errors(
 
 
 def _squares(
-    name: str, mine: Tensor | None, reference: Tensor, device: torch.device, scale: float, look: Look | None
+    name: str, mine: Tensor | None, reference: Iterator[Tensor], device: torch.device, scale: float, look: Look | None
 ) -> tuple[float, float]:
     """Squared norms of the difference and of the reference, over one tensor."""
     flat = None if mine is None else mine.detach().reshape(-1)
     apart = torch.zeros((), dtype=torch.float64, device=device)
     norm = torch.zeros((), dtype=torch.float64, device=device)
-    for begin in range(0, reference.numel(), SLICE):
-        there = reference[begin : begin + SLICE].to(device)
+    begin = 0
+    for there in reference:
         wanted = there.double()
         norm += wanted.square().sum()
         if flat is None:
             apart += wanted.square().sum()
             continue
-        here = flat[begin : begin + SLICE].to(device)
+        here = flat[begin : begin + there.numel()].to(device)
+        begin += there.numel()
         apart += here.double().div_(scale).sub_(wanted).square_().sum()
         if look is not None:
             look(name, here, there)

@@ -59,7 +59,7 @@ def tasks(specs: Sequence[CandidateSpec], *, rounds: int, seed: int, oracle: boo
         ordered.append(Task(kind="calibration", candidate="device"))
     draw = random.Random(seed)
     for number in range(rounds):
-        names = [spec.name for spec in able]
+        names = [spec.name for spec in able if spec.timed and (spec.most_rounds is None or number < spec.most_rounds)]
         draw.shuffle(names)
         ordered.extend(
             Task(kind="measure", candidate=name, round=number, position=place) for place, name in enumerate(names)

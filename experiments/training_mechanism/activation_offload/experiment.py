@@ -32,16 +32,16 @@ PAGEABLE_TOKENS = 4096  # above this a pageable step takes tens of seconds, and 
 
 WORKLOADS = {
     "smoke": Workload(name="smoke", model="tiny-qwen2", batch=4, sequence=128, steps=4, warmup=1, rounds=2),
-    "default": Workload(name="default", model=QWEN, batch=4, sequence=512, steps=6, warmup=2, rounds=3),
-    "fit-8gib": Workload(name="fit-8gib", model=QWEN, batch=2, sequence=512, steps=6, warmup=2, rounds=3),
+    "default": Workload(name="default", model=QWEN, batch=4, sequence=512, steps=8, warmup=2, rounds=2),
+    "fit-8gib": Workload(name="fit-8gib", model=QWEN, batch=2, sequence=512, steps=8, warmup=2, rounds=2),
     "large": Workload(
         name="large",
         model=QWEN,
         batch=8,
         sequence=1024,
-        steps=6,
+        steps=8,
         warmup=2,
-        rounds=3,
+        rounds=2,
         optimizer="adamw",
         learning_rate=1e-4,
         oracle=False,
@@ -51,9 +51,9 @@ WORKLOADS = {
         model=QWEN,
         batch=4,
         sequence=4096,
-        steps=6,
+        steps=8,
         warmup=2,
-        rounds=3,
+        rounds=2,
         optimizer="adamw",
         learning_rate=1e-4,
         oracle=False,
@@ -77,7 +77,11 @@ def candidates(workload: Workload, device: DeviceFacts, options: Options) -> tup
     overlapped: dict[str, str | int] = {"offload": "overlapped", "in_flight_bytes": IN_FLIGHT_BYTES}
     return (
         replace(spec("none"), role="baseline"),
-        replace(spec("save_on_cpu, pageable", offload="all", form="save_on_cpu", pinned=False), unavailable=slow),
+        replace(
+            spec("save_on_cpu, pageable", offload="all", form="save_on_cpu", pinned=False),
+            unavailable=slow,
+            most_rounds=1,
+        ),
         replace(spec("save_on_cpu, pinned", offload="all", form="save_on_cpu", pinned=True), unavailable=no_pinning),
         spec("overlapped", **overlapped),
         replace(spec("TRL OffloadActivations", form="trl"), unavailable=no_peer),

@@ -31,8 +31,8 @@ QWEN = "Qwen/Qwen2.5-0.5B"
 # One piece of a step of eight: its loss is divided by the tokens of all eight, which is where fp16 begins to underflow.
 WORKLOADS = {
     "smoke": Workload(name="smoke", model="tiny-qwen2", batch=4, sequence=128, piece_of=8, steps=4, warmup=1, rounds=2),
-    "default": Workload(name="default", model=QWEN, batch=1, sequence=1024, piece_of=8, steps=10, warmup=3, rounds=3),
-    "fit-8gib": Workload(name="fit-8gib", model=QWEN, batch=1, sequence=512, piece_of=8, steps=10, warmup=3, rounds=3),
+    "default": Workload(name="default", model=QWEN, batch=1, sequence=1024, piece_of=8, steps=10, warmup=3, rounds=2),
+    "fit-8gib": Workload(name="fit-8gib", model=QWEN, batch=1, sequence=512, piece_of=8, steps=10, warmup=3, rounds=2),
     "large": Workload(
         name="large",
         model=QWEN,
@@ -40,7 +40,7 @@ WORKLOADS = {
         sequence=1024,
         steps=10,
         warmup=3,
-        rounds=3,
+        rounds=2,
         optimizer="adamw",
         learning_rate=1e-4,
         oracle=False,
