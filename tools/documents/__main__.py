@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from tools.containers import image_text
 from tools.documents import blocks, contract_parts, links, profile_tables, result_parts, topic_pages
 from tools.documents.finding import Finding
 from tools.environments import registry
@@ -29,7 +30,7 @@ def wanted(root: Path) -> tuple[dict[Path, str], list[Finding]]:
     """The text that each document with a generated part should have, and what is wrong with the parts themselves."""
     known = registry.load(root)
     makers = profile_tables.makers(known, root) | result_parts.makers(known, root) | contract_parts.makers()
-    texts: dict[Path, str] = dict(topic_pages.pages(known, root))
+    texts: dict[Path, str] = dict(topic_pages.pages(known, root)) | image_text.files(known, root)
     findings: list[Finding] = []
     for path in documents(root):
         if path in texts:

@@ -27,6 +27,7 @@ class Target:
     state: str  # ".envs/.install/NAME": what the installer keeps about it
     settings: IndexSettings
     image: bool = False
+    conda_file: str = ""  # what conda creates an image's environment from: "cnb/environment.yml"
 
     @property
     def pip_wheel(self) -> str:
@@ -120,6 +121,8 @@ class Conda(Pip):
 
     def create(self) -> tuple[Argv, ...]:
         """Make the environment, and tell it to keep the user's own site-packages and PYTHONPATH out."""
+        if self.target.image:  # the file says so itself
+            return ((self.conda, "env", "create", "-n", self.target.name, "-f", self.target.conda_file),)
         isolate = (self.conda, "env", "config", "vars", "set", "-n", self.target.name)
         offline = ("--offline",) if self.target.settings.offline else ()
         return (

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from tools.environments import backends, image_layers, index_settings, install_adopt, install_text
+from tools.environments import backends, index_settings, install_adopt, install_text
 from tools.environments.environment_lock import unwritable
 from tools.environments.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, LabError, render
 from tools.environments.index_settings import without_credentials
@@ -85,6 +85,8 @@ def _run(given: argparse.Namespace, say: Narrator, root: Path, at: list[Installa
         settings=index_settings.resolve(options, os.environ),
     )
     if given.layers:
+        from tools.environments import image_layers  # with urllib behind it: no other call pays for that
+
         plan = image_layers.write(request, os.environ, Path(given.layers), root)
         say.line(f"{plan.profile} · {', '.join(image_layers.LAYERS)} written to {given.layers}")
         return install_text.as_data(plan)

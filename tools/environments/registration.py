@@ -31,7 +31,7 @@ COMMAND = "python tools/register_notebook_runtime.py"
 _STARTUP = """
 import os, sys
 root, strip = {root}, {strip}
-folded = lambda path: os.path.normcase(os.path.abspath(path))
+folded = lambda path: os.path.normcase(os.path.realpath(path))
 added = os.environ.get("PYTHONPATH") if strip else None
 if added is not None:
     own = os.path.dirname(folded(os.__file__))
@@ -78,9 +78,13 @@ def is_environment(prefix: str = sys.prefix, base_prefix: str = sys.base_prefix)
 
 
 def text(root: Path, site: Path, *, strip: bool = True) -> str:
-    """The .pth: a comment with its facts, and one line of code. ASCII, as site.py reads it in the locale's encoding."""
+    """The .pth: a comment with its facts, and one line of code. ASCII, as site.py reads it in the locale's encoding.
+
+    It is the same for every path that leads to `site`, since an image's environment is also reached through a link.
+    """
     facts = json.dumps({"root": str(root), "strip": strip})
-    source = _STARTUP.format(root=ascii(str(root)), site=ascii(str(site)), strip=strip, variable=STRIPPED_VARIABLE)
+    real = ascii(os.path.realpath(site))
+    source = _STARTUP.format(root=ascii(str(root)), site=real, strip=strip, variable=STRIPPED_VARIABLE)
     return f"# {facts}\nimport sys; exec({source!a}, {{}})\n"
 
 

@@ -89,6 +89,14 @@ def lines_of(requirements: Sequence[str], constraints: Sequence[str], root: Path
     return tuple(lines)
 
 
+def files_of(name: str, root: Path = ROOT) -> tuple[str, ...]:
+    """A requirement file and those it includes, named from requirements/, in order of their names."""
+    seen: set[tuple[str, Kind]] = set()
+    for _ in _file(name, "requirement", root / "requirements", (), seen):
+        pass
+    return tuple(sorted({file for file, _ in seen}))
+
+
 def digest(profile: Profile, root: Path = ROOT) -> str:
     """`sha256:...` over what the files ask for. Comments, spacing and which file a line stands in do not change it."""
     import hashlib  # late: listing the profiles reads these files and needs no digest
