@@ -40,6 +40,8 @@ class Faults:
     gone: set[str] = field(default_factory=set)  # listed, but answers 404
     page: bool = False  # a login page in place of every answer
     no_digest: bool = False  # entity tags that are no digest of the content
+    no_commit: bool = False  # answers for files do not say which commit they are of
+    mute: bool = False  # connections about files are closed without an answer
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._content(parts[1], parts[2])
         elif parts[:2] == ["api", "models"]:
             self._api(parts[2:], parse_qs(address.query))
+        elif "resolve" in parts and self.hub.faults.mute:
+            self.close_connection = True
         elif "resolve" in parts:
             at = parts.index("resolve")
             self._resolve("/".join(parts[:at]), parts[at + 1], "/".join(parts[at + 2 :]))
@@ -174,7 +178,7 @@ class _Handler(BaseHTTPRequestHandler):
         digest = hashlib.sha256(body).hexdigest() if is_large(path) else git_blob(body)
         if self.hub.faults.no_digest:
             digest = "tag-" + digest[:12]
-        head = {"X-Repo-Commit": commit, "ETag": f'"{digest}"'}
+        head = {"ETag": f'"{digest}"'} | ({} if self.hub.faults.no_commit else {"X-Repo-Commit": commit})
         if is_large(path):
             head |= {
                 "X-Linked-Etag": f'"{digest}"',

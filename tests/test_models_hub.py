@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -12,6 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from loopback_hub import LoopbackHub, Repository, SocksDoor, git_blob
 
 from experiments.models import hub_cache, local, registered_config, safetensors_header, source
@@ -381,6 +384,15 @@ def test_unreachable_hub_names_no_address(client: Client) -> None:
 def test_answer_that_is_not_a_hubs(client: Client) -> None:
     client.hub.faults.page = True
     assert "not a hub's" in client.resolve().found
+    client.hub.faults.page, client.hub.faults.no_commit = False, True
+    assert "not a hub's" in client.resolve().found
+
+
+def test_hub_that_goes_away_after_the_listing(client: Client) -> None:
+    client.hub.faults.mute = True
+    answer = client.resolve(no_pause=True)
+    assert "broke off" in answer.found
+    assert client.left_over() == []
 
 
 def test_http_proxy_is_honoured(client: Client) -> None:
@@ -510,6 +522,30 @@ def test_safetensors_header_counts_a_tied_head_once(saved: Path) -> None:
     assert safetensors_header.count(doubled, tied=False) == safetensors_header.count(tensors, tied=True) + (
         embedding.elements
     )
+
+
+_NUMBERS = st.integers(min_value=-(2**70), max_value=2**70)
+_ENTRY = st.dictionaries(
+    st.sampled_from(["dtype", "shape", "data_offsets"]),
+    st.one_of(st.none(), st.text(max_size=3), st.booleans(), st.lists(st.one_of(_NUMBERS, st.text(max_size=2)))),
+)
+_HEADER = st.one_of(
+    st.binary(max_size=40),
+    st.dictionaries(st.text(max_size=3), st.one_of(_ENTRY, st.none(), _NUMBERS)).map(
+        lambda value: json.dumps(value).encode()
+    ),
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(header=_HEADER, body=st.binary(max_size=20), length=st.one_of(st.none(), st.integers(0, 2**64 - 1)))
+def test_any_bytes_are_a_file_or_a_finding(
+    header: bytes, body: bytes, length: int | None, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "any.safetensors"
+    path.write_bytes((len(header) if length is None else length).to_bytes(8, "little") + header + body)
+    with contextlib.suppress(LabError):
+        assert all(tensor.elements >= 0 for tensor in safetensors_header.read(path).values())
 
 
 def test_cache_layout_questions(tmp_path: Path) -> None:

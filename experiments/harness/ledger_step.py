@@ -104,6 +104,9 @@ class Step:
         """
         matrix = FP32 * self.shape.embedding_parameters
         tied = self.shape.tied
-        others = self.earlier + (matrix if tied else 0) if self.earlier else self.parameters - (0 if tied else matrix)
-        summed = matrix - self.row if tied and not self.settings.low else 0
-        return self.standing + others + matrix + max(0, summed) + 2 * self.row
+        if self.earlier:
+            others = self.earlier + (matrix if tied else 0)  # the head's waits apart until the two are added
+        else:
+            others = self.parameters - (0 if tied else matrix)
+        out_of_place = matrix - self.row if tied and not self.settings.low else 0
+        return self.standing + others + matrix + max(0, out_of_place) + 2 * self.row

@@ -37,6 +37,7 @@ def endpoint() -> str:
 
 def explain(error: Exception, wanted: Wanted) -> LabError | None:
     """The finding for an error of the client, or None for one that no user caused."""
+    error = _reason(error)
     return _answered(error, wanted) or _unreached(error, wanted) or _local(error, wanted)
 
 
@@ -45,6 +46,14 @@ def not_a_hub(wanted: Wanted) -> LabError:
     return _error(
         wanted, f"an answer from {endpoint()} that is not a hub's", "check HF_ENDPOINT and the network's login"
     )
+
+
+def _reason(error: Exception) -> Exception:
+    """Where the client could not ask about a file it says only that the cache lacks it; why stands behind that."""
+    from huggingface_hub import errors
+
+    cause = error.__cause__
+    return cause if isinstance(error, errors.LocalEntryNotFoundError) and isinstance(cause, Exception) else error
 
 
 def _answered(error: Exception, wanted: Wanted) -> LabError | None:
@@ -67,7 +76,7 @@ def _answered(error: Exception, wanted: Wanted) -> LabError | None:
             f"no such model at {endpoint()}, or it is private",
             "check the name; for a private model log in first: hf auth login",
         )
-    if isinstance(error, errors.EntryNotFoundError) and not isinstance(error, FileNotFoundError):
+    if isinstance(error, errors.RemoteEntryNotFoundError):
         return _error(wanted, "no such file in that revision", "choose a revision that has it")
     if isinstance(error, errors.FileMetadataError):
         return not_a_hub(wanted)
