@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import resource
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +21,7 @@ from experiments.evidence.conclusion import Comparison
 from experiments.harness import gating, recording
 from experiments.harness.experiment import DeviceFacts, Observed, Options
 from experiments.harness.fork import Outcome, run_forked
-from experiments.harness.program import no_phase
+from experiments.harness.program import EnterPhase, no_phase
 from experiments.harness.tasks import ORACLE_SPEC, Job
 from experiments.harness.worker import WorkerContext
 from experiments.mechanisms import decoder_float64, grad_scaler
@@ -272,6 +274,25 @@ def test_fp16_weights_in_a_candidate_are_its_recorded_failure(tmp_path: Path, mo
     assert outcome.died is not None
     assert outcome.died.kind == "ValueError"
     assert "FP16 gradients" in outcome.died.message
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads this process's size from /proc")
+def test_a_real_out_of_memory_has_its_phase_and_leaves_the_next_task_alone(tmp_path: Path) -> None:
+    large = replace(SMALL, workload=replace(SMALL.workload, batch=64, sequence=512))  # 96 MiB of logits, three times
+    (task,) = [t for t in large.tasks() if t.kind == "measure" and t.candidate == "fp32"]
+
+    def starved(enter: EnterPhase) -> Any:
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        limit = pages * resource.getpagesize() + 200 * 2**20
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        return Job(task=task, plan=large, asset=ASSET, scratch=tmp_path, module=EXPERIMENT.worker)(enter)
+
+    outcome = run_forked(starved, time_limit_s=120)
+    assert outcome.status == "oom"
+    assert outcome.died is not None
+    assert outcome.died.phase in ("forward", "loss_head", "backward")
+    job = Job(task=task, plan=SMALL, asset=ASSET, scratch=tmp_path, module=EXPERIMENT.worker)
+    assert run_forked(job, time_limit_s=60).status == "ok"
 
 
 # Conclusions

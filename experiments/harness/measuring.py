@@ -52,7 +52,7 @@ def measure(workload: Workload, device: Device, program: Program, enter: EnterPh
     """Timed steps, memory and phases of one candidate in one fresh process."""
     enter("warm_up")
     for _ in range(workload.warmup):
-        program.step()
+        program.step(enter)  # says which phase it is in: what does not fit runs out of memory here
     device.synchronise()
     device.reset_peaks()
 
