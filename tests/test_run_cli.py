@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 from zygote import ROOT, Zygote
 
 from experiments.evidence import store
@@ -182,6 +183,26 @@ def test_a_resumed_run_whose_model_changed_stops(zygote: Zygote, runs: Path) -> 
     assert "the configuration this run began with" in done.stderr
 
 
+def test_a_local_model_runs_its_folder_stays_private_and_other_weights_stop_a_resume(
+    zygote: Zygote, runs: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "my-secret-model"
+    _write_tiny_model(folder, seed=3)
+    local = ("--model-source", "local", "--model", str(folder))
+    done = zygote.run("run", NAME, *SMALL, *local, "--run-label", "local")
+    assert done.code == 0, done.stderr
+    record = store.read(runs / NAME / "local" / "record.json")
+    assert record.model.weights_source == "local"
+    assert record.model.weights_digest is not None
+    assert "secret" not in (runs / NAME / "local" / "record.json").read_text(encoding="utf-8")
+    assert not any(limit.code == "random_init" for limit in record.limits)
+    _interrupted(zygote, runs, "local-moved", *local)
+    _write_tiny_model(folder, seed=4)
+    resumed = zygote.run("run", NAME, "--resume", "local-moved")
+    assert resumed.code == 1
+    assert "the weights this run began with" in resumed.stderr
+
+
 @pytest.mark.parametrize(
     ("field", "value", "word"),
     [("torch", "2.0.0", "torch"), ("driver", "1.2", "driver")],
@@ -221,8 +242,21 @@ def test_a_full_disk_is_said_and_finished_tasks_are_kept(tmp_path: Path, size: s
         subprocess.run(["umount", "-l", str(small)], check=True)
 
 
-def _interrupted(zygote: Zygote, runs: Path, label: str) -> Path:
-    run = zygote.start("run", NAME, *SMALL, "--run-label", label)
+def _write_tiny_model(folder: Path, seed: int) -> None:
+    """config.json and one safetensors file, as Transformers would save them."""
+    from safetensors.torch import save_file
+
+    from experiments.models import causal_lm, registered_config
+
+    folder.mkdir(exist_ok=True)
+    asset = registered_config.asset("tiny-qwen2")
+    weights = causal_lm.build(asset, seed, torch.device("cpu")).parameters()
+    save_file({name: value.detach() for name, value in weights.items()}, folder / "model.safetensors")
+    (folder / "config.json").write_text(json.dumps(asset.config), encoding="utf-8")
+
+
+def _interrupted(zygote: Zygote, runs: Path, label: str, *more: str) -> Path:
+    run = zygote.start("run", NAME, *SMALL, *more, "--run-label", label)
     journal = runs / NAME / label / "journal.jsonl"
     _until(lambda: journal.exists() and b'"task"' in journal.read_bytes())
     run.kill()

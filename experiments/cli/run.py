@@ -149,7 +149,7 @@ def _workload(experiment: Experiment, args: argparse.Namespace) -> tuple[Workloa
     registered = experiment.workloads[name]
     knobs = {knob: getattr(args, knob) for knob in KNOBS}
     if args.model_source == "local":
-        knobs["model"] = Path(args.model).name if args.model else None
+        knobs["model"] = "local"  # its digests say which; the folder's name is the user's own affair
     return changed(registered, **knobs), registered
 
 
