@@ -8,15 +8,11 @@ second witness for the peak of a whole step.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, replace
+from collections.abc import Iterator
 
 import pytest
 import torch
-from live_bytes import LiveBytes
-from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.profiler import ProfilerActivity, profile
+from ledger_bench import CONFIG, Again, allocator_peak, count, small_step
 from torch.utils.checkpoint import checkpoint as torch_checkpoint
 
 from experiments.harness import program
@@ -24,130 +20,15 @@ from experiments.harness.ledger import GIB, Ledger, forecast, predictions
 from experiments.harness.ledger_layers import layer
 from experiments.harness.ledger_settings import LedgerSettings, for_candidate
 from experiments.harness.ledger_step import WORKSPACE_BYTES
-from experiments.harness.program import Mechanism, MicroBatch, TrainingStep
 from experiments.harness.workload import Workload
 from experiments.mechanisms import loss_head
-from experiments.mechanisms.checkpoint import MATRIX_PRODUCTS, checkpoint, checkpoint_reentrant
-from experiments.mechanisms.offload import Offload
-from experiments.models import causal_lm, registered_config
+from experiments.mechanisms.checkpoint import checkpoint_reentrant
+from experiments.models import registered_config
 from experiments.models.registered_config import shape
 from tools.environments.errors import LabError
 
 QWEN = shape(registered_config.config("Qwen/Qwen2.5-0.5B"))
-CONFIG = {
-    **registered_config.config("tiny-qwen2"),
-    "hidden_size": 128,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "intermediate_size": 384,
-    "num_hidden_layers": 4,
-    "vocab_size": 2048,
-}
-Again = Callable[..., torch.Tensor]  # a way of running a layer twice
-AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
 SCALARS = 6000  # bytes: losses, divisors, roots and hooks' handles that no formula counts
-
-
-def _settings(**given: object) -> LedgerSettings:
-    return LedgerSettings(**{"batch": 4, "sequence": 64, **given})  # type: ignore[arg-type]
-
-
-class _Bench:
-    """A small model and one real training step under the given settings."""
-
-    def __init__(
-        self, settings: LedgerSettings, config: Mapping[str, object] = CONFIG, again: Again = checkpoint
-    ) -> None:
-        asset = replace(registered_config.asset("tiny-qwen2"), config=config)
-        self.settings = settings
-        self.model = causal_lm.build(asset, 0, torch.device("cpu"), dropout=0.1 if settings.dropout else 0.0)
-        self.parameters = list(self.model.parameters().values())
-        ids = torch.randint(0, int(str(config["vocab_size"])), (settings.batch, settings.sequence))
-        self.batch = MicroBatch(ids, ids.clone(), ids.numel())
-        self.optimizer = (
-            torch.optim.AdamW(self.parameters, fused=True)
-            if settings.optimizer == "adamw"
-            else torch.optim.SGD(self.parameters, lr=0.01)
-        )
-        self.context: Callable[[], AbstractContextManager[object]] = nullcontext
-        self.offload: Offload | None = None
-        if settings.offload in ("overlapped", "layer_inputs"):
-            self.offload = Offload(
-                self.parameters, torch.device("cpu"), minimum_bytes=1, in_flight_bytes=settings.in_flight_bytes
-            )
-            self.context = self.offload.saving
-        self._checkpoint_layers(again)
-        mechanism = Mechanism(
-            autocast=AUTOCAST.get(settings.precision),
-            head=settings.head,
-            forward_context=lambda: self.context(),
-            split=self._split,
-        )
-        self.step = TrainingStep(self.model, self.batch, self.optimizer, mechanism)
-
-    def _split(self, whole: MicroBatch) -> Sequence[MicroBatch]:
-        rows = self.settings.rows
-        pairs = zip(whole.inputs.split(rows), whole.targets.split(rows), strict=True)
-        return [MicroBatch(inputs, targets, whole.divisor) for inputs, targets in pairs]
-
-    def _checkpoint_layers(self, again: Again) -> None:
-        keep = {"keep": MATRIX_PRODUCTS} if self.settings.checkpoint == "selective" else {}
-        for index, block in enumerate(self.model.decoder.layers):
-            if self.settings.recomputes(index):
-                block.forward = functools.partial(_recomputed, block.forward, functools.partial(again, **keep))
-
-    def warm(self) -> None:
-        """A step, so that optimizer state and host buffers exist; then no gradient stands."""
-        self.step.step()
-        for parameter in self.parameters:
-            parameter.grad = None
-
-    def standing(self) -> list[torch.Tensor]:
-        state = [value for entry in self.optimizer.state.values() for value in entry.values()]
-        tensors = [value for value in state if isinstance(value, torch.Tensor)]
-        return [*self.parameters, *self.model.network.buffers(), self.batch.inputs, self.batch.targets, *tensors]
-
-    def attention(self) -> AbstractContextManager[object]:
-        return sdpa_kernel(SDPBackend.MATH) if self.settings.attention == "math" else nullcontext()
-
-
-def _recomputed(plain: Callable[..., torch.Tensor], again: Again, hidden: torch.Tensor, **rest: object) -> torch.Tensor:
-    return again(functools.partial(plain, **rest), hidden)
-
-
-def _count(settings: LedgerSettings, again: Again = checkpoint) -> LiveBytes:
-    """The live bytes of one step, phase by phase; host memory is left out."""
-    bench = _Bench(settings, again=again)
-    with bench.attention():
-        bench.warm()
-        live = LiveBytes(bench.standing())
-        if bench.offload is not None:
-            live.leave_out(bench.offload.pool._slab)
-        if settings.offload == "all":
-
-            def pack(tensor: torch.Tensor) -> torch.Tensor:
-                host = tensor.detach().clone()
-                live.leave_out(host)
-                return host
-
-            bench.context = lambda: torch.autograd.graph.saved_tensors_hooks(pack, torch.clone)
-        with live:
-            bench.step.step(live.enter)
-    return live
-
-
-def _allocator_peak(settings: LedgerSettings, config: Mapping[str, object]) -> int:
-    """What the CPU allocator itself reports as the step's highest total, on top of what stood before."""
-    bench = _Bench(settings, config)
-    bench.warm()
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as trace:
-        bench.step.step()
-    total = highest = 0
-    for event in trace.profiler.kineto_results.events():  # type: ignore[union-attr]
-        if event.name() == "[memory]":
-            total += event.nbytes()
-            highest = max(highest, total)
-    return highest
 
 
 @pytest.fixture(autouse=True)
@@ -201,8 +82,8 @@ OVERLAPPED_AFTER_FORWARD = 0.03  # a whole tensor leaves at a time, so the windo
 @pytest.mark.parametrize("name", CASES)
 def test_live_tensors_of_a_real_step_are_what_the_ledger_says(name: str) -> None:
     given, tolerances = CASES[name]
-    settings = _settings(**given)
-    ledger, live = forecast(shape(CONFIG), settings), _count(settings)
+    settings = small_step(**given)
+    ledger, live = forecast(shape(CONFIG), settings), count(settings)
     slack = OVERLAPPED_AFTER_FORWARD if settings.offload in ("overlapped", "layer_inputs") else EXACT
     _assert_close(ledger.after_forward, live.at_entry["loss_head"], slack)
     for phase, tolerance in zip(("forward", "loss_head", "backward"), tolerances, strict=True):
@@ -221,8 +102,8 @@ def _assert_close(predicted: int, counted: int, tolerance: float) -> None:
     ids=["reentrant", "torch"],
 )
 def test_other_forms_of_checkpointing_hold_the_same(again: Again) -> None:
-    settings = _settings(checkpoint="all")
-    ledger, live = forecast(shape(CONFIG), settings), _count(settings, again)
+    settings = small_step(checkpoint="all")
+    ledger, live = forecast(shape(CONFIG), settings), count(settings, again)
     _assert_close(ledger.after_forward, live.at_entry["loss_head"], EXACT)
     _assert_close(ledger.phases["loss_head"], live.peaks["loss_head"], EXACT)
     _assert_close(ledger.phases["backward"], live.peaks["backward"], EXACT)
@@ -230,8 +111,8 @@ def test_other_forms_of_checkpointing_hold_the_same(again: Again) -> None:
 
 def test_dropout_in_plain_attention_keeps_its_mask_and_its_result() -> None:
     """The CPU keeps the mask in fp32, a card in one byte: three bytes less for each probability."""
-    settings = _settings(dropout=True, **MATH)
-    ledger, live = forecast(shape(CONFIG), settings), _count(settings)
+    settings = small_step(dropout=True, **MATH)
+    ledger, live = forecast(shape(CONFIG), settings), count(settings)
     sizes = shape(CONFIG)
     wider_mask = 3 * sizes.heads * settings.sequence * settings.tokens * sizes.layers
     _assert_close(ledger.after_forward + wider_mask, live.at_entry["loss_head"], EXACT)
@@ -240,8 +121,8 @@ def test_dropout_in_plain_attention_keeps_its_mask_and_its_result() -> None:
 
 def test_saved_is_what_waits_for_the_backward() -> None:
     for given in ({}, FLASH_FP32, {"checkpoint": "all"}, {"offload": "all"}, CHUNKED):
-        settings = _settings(**given)
-        ledger, live = forecast(shape(CONFIG), settings), _count(settings)
+        settings = small_step(**given)
+        ledger, live = forecast(shape(CONFIG), settings), count(settings)
         waiting = live.at_entry["backward"] - ledger.state - 2 * 8 * settings.tokens
         assert abs(ledger.saved - waiting) <= SCALARS
 
@@ -261,10 +142,10 @@ def test_saved_is_what_waits_for_the_backward() -> None:
 def test_allocators_own_peak_is_the_ledgers(given: dict[str, object], tied: bool) -> None:
     """A large vocabulary and few tokens: the peak falls where the embedding's gradient joins the head's."""
     config = {**CONFIG, "vocab_size": 8192, "tie_word_embeddings": tied}
-    settings = _settings(**given)
+    settings = small_step(**given)
     ledger = forecast(shape(config), settings)
     beyond = ledger.peak - ledger.state - WORKSPACE_BYTES - 2 * 8 * settings.batch * settings.sequence
-    assert abs(_allocator_peak(settings, config) - beyond) <= 2 * SCALARS
+    assert abs(allocator_peak(settings, config) - beyond) <= 2 * SCALARS
 
 
 def test_bytes_per_token_of_the_published_shape() -> None:
@@ -354,7 +235,7 @@ def test_graph_moves_memory_into_its_pool_and_saves_none() -> None:
 )
 def test_settings_that_are_no_step_are_refused(given: dict[str, object], option: str) -> None:
     with pytest.raises(LabError) as refused:
-        forecast(QWEN, _settings(**given))
+        forecast(QWEN, small_step(**given))
     assert refused.value.where == option
     assert refused.value.code == 2
 
@@ -414,4 +295,3 @@ def test_more_of_anything_never_takes_less() -> None:
         assert peak(**change).peak > peak().peak, change
     for change in ({"checkpoint": "all"}, {"checkpoint": "selective"}, {"offload": "overlapped"}, {"head": "chunked"}):
         assert peak(**change).peak < peak().peak, change
-    assert asdict(peak()) == asdict(peak())

@@ -1,155 +1,27 @@
-"""The model sources, against the hub's real client in processes of their own and a small hub on loopback."""
+"""The hub as a model source, through its own client in processes of their own, against a small hub on loopback."""
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import shutil
 import socket
-import subprocess
-import sys
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from loopback_hub import LoopbackHub, Repository, SocksDoor, git_blob
+from hub_client_child import MODEL, SECRET, Client, save_models
+from loopback_hub import LoopbackHub, Repository, SocksDoor
 
-from experiments.models import hub_cache, local, registered_config, safetensors_header, source
-from experiments.models.source_types import ModelAsset, ModelRequest
+from experiments.models import hub_cache, registered_config, source
 from tools.environments.errors import LabError
 
-ROOT = Path(__file__).resolve().parents[1]
-MODEL = "lab/tiny"
 FIRST, SECOND, PARTS, PICKLED, BARE = ("1" * 40, "2" * 40, "3" * 40, "4" * 40, "5" * 40)
-SECRET = "hf_planted0secret"
-
-CHILD = """
-import json, sys
-from dataclasses import asdict
-from pathlib import Path
-order = json.loads(sys.argv[1])
-for name in order["absent"]:
-    sys.modules[name] = None
-if order["no_pause"]:
-    import time
-    time.sleep = lambda seconds: None  # the client pauses a second between its six tries
-if order["file_limit"]:
-    import resource, signal
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (order["file_limit"],) * 2)
-from experiments.models import source
-from experiments.models.source_types import ModelRequest
-from tools.environments.errors import LabError
-try:
-    asset = source.resolve(ModelRequest(**order["request"]))
-except LabError as error:
-    answer = {"error": {key: getattr(error, key) for key in ("wanted", "found", "next", "code")}}
-else:
-    answer = {"identity": asdict(asset.identity), "notes": asset.notes,
-              "files": [str(path) for path in (*asset.weight_files, asset.tokenizer_file)]}
-print(json.dumps(answer))
-"""
-
-
-@dataclass
-class Answer:
-    """What a child said: the asset's identity and files, or the finding."""
-
-    text: str
-
-    def __post_init__(self) -> None:
-        self.value = json.loads(self.text.splitlines()[-1])
-
-    @property
-    def identity(self) -> dict[str, object]:
-        assert "identity" in self.value, self.value
-        return dict(self.value["identity"])
-
-    @property
-    def found(self) -> str:
-        assert "error" in self.value, self.value
-        return str(self.value["error"]["found"])
-
-    @property
-    def next(self) -> str:
-        return str(self.value["error"]["next"])
-
-
-@dataclass
-class Client:
-    """Resolves models in fresh processes, with one cache and one hub."""
-
-    home: Path
-    hub: LoopbackHub
-
-    @property
-    def storage(self) -> Path:
-        return self.home / "hub" / "models--lab--tiny"
-
-    def begin(
-        self,
-        *,
-        env: dict[str, str] | None = None,
-        absent: tuple[str, ...] = (),
-        no_pause: bool = False,
-        file_limit: int = 0,
-        **request: object,
-    ) -> subprocess.Popen[str]:
-        """A child that resolves the model, with nothing of this machine's own settings."""
-        order = {
-            "request": {"id": MODEL, "source": "hub", **request},
-            "absent": absent,
-            "no_pause": no_pause,
-            "file_limit": file_limit,
-        }
-        clean = {
-            key: value
-            for key, value in os.environ.items()
-            if not key.startswith(("HF_", "HUGGING", "TRANSFORMERS_")) and not key.lower().endswith("_proxy")
-        }
-        return subprocess.Popen(
-            [sys.executable, "-c", CHILD, json.dumps(order)],
-            cwd=ROOT,
-            env={**clean, "HF_HOME": str(self.home), "HF_ENDPOINT": self.hub.endpoint, **(env or {})},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    def resolve(self, **how: object) -> Answer:
-        """What such a child answers."""
-        child = self.begin(**how)  # type: ignore[arg-type]
-        out, err = child.communicate(timeout=120)
-        assert child.returncode == 0, err
-        assert SECRET not in out + err
-        return Answer(out)
-
-    def left_over(self) -> list[str]:
-        """Files of the cache that are neither a whole blob nor a pointer nor bookkeeping."""
-        blobs = self.storage / "blobs"
-        return [path.name for path in blobs.iterdir() if not _whole(path)] if blobs.is_dir() else []
-
-
-def _whole(blob: Path) -> bool:
-    return hub_cache.content_digest(blob, git=len(blob.name) == 40) == blob.name
 
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny Qwen2 model and a tokenizer, saved by Transformers and Tokenizers themselves: whole, and in parts."""
-    import tokenizers
-    from transformers import Qwen2Config, Qwen2ForCausalLM
-
     root = tmp_path_factory.mktemp("saved")
-    model = Qwen2ForCausalLM(Qwen2Config(**registered_config.config("tiny-qwen2")))
-    model.save_pretrained(root / "whole")
-    model.save_pretrained(root / "parts", max_shard_size="100KB")
-    words = tokenizers.Tokenizer(tokenizers.models.WordLevel({"[UNK]": 0, "a": 1}, unk_token="[UNK]"))
-    for name in ("whole", "parts"):
-        words.save(str(root / name / "tokenizer.json"))
+    save_models(root)
     return root
 
 
@@ -176,7 +48,7 @@ def repository(saved: Path) -> Repository:
 
 
 @pytest.fixture
-def client(tmp_path: Path, repository: Repository) -> Client:
+def client(tmp_path: Path, repository: Repository) -> Iterator[Client]:
     with LoopbackHub({MODEL: replace(repository, refs=dict(repository.refs))}) as hub:
         yield Client(tmp_path / "home", hub)
 
@@ -252,13 +124,6 @@ def test_branch_that_moved_is_seen_online_and_a_resumed_run_stops(client: Client
     assert SECOND in stopped.value.found
     assert FIRST in stopped.value.next
     source.same_commit(moved.identity, moved)
-
-
-@pytest.mark.parametrize("field", ["id", "weights_source", "weights_digest", "config_digest"])
-def test_resumed_run_stops_for_any_other_model(field: str) -> None:
-    asset = registered_config.asset("tiny-qwen2")
-    with pytest.raises(LabError, match="new --run-label"):
-        source.same_commit(replace(asset.identity, **{field: "another"}), asset)
 
 
 def test_offline_with_an_incomplete_cache_says_what_is_missing(client: Client) -> None:
@@ -443,124 +308,3 @@ def test_name_that_is_no_models(client: Client, name: str) -> None:
     assert answer.value["error"]["code"] == 2
     assert "--model-source local" in answer.next
     assert client.hub.seen == []
-
-
-def _local(path: Path) -> ModelAsset:
-    return source.resolve(ModelRequest(id="anything", source="local", path=path))
-
-
-def test_local_folder_is_known_by_its_content(saved: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "private-name"
-    shutil.copytree(saved / "whole", folder)
-    asset = _local(folder)
-    assert asset.identity.id == "local/qwen2"
-    assert asset.identity.resolved_commit is None
-    assert "private-name" not in repr(asset.identity)
-    assert asset.identity == _local(saved / "whole").identity
-    assert _local(saved / "parts").identity.parameter_count == asset.identity.parameter_count
-
-    weights = folder / "model.safetensors"
-    content = weights.read_bytes()
-    weights.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-    with pytest.raises(LabError, match="weights this run began with"):
-        source.same_commit(asset.identity, _local(folder))
-    (folder / "tokenizer.json").unlink()
-    without = _local(folder)
-    assert without.tokenizer_file is None
-    assert "shipped here" in without.notes[0]
-
-
-def test_wrong_local_folders(saved: Path, tmp_path: Path) -> None:
-    with pytest.raises(LabError, match="no such folder"):
-        _local(tmp_path / "absent")
-    with pytest.raises(LabError, match="found  none given"):
-        source.resolve(ModelRequest(id="x", source="local"))
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(LabError, match="an empty folder"):
-        _local(tmp_path / "empty")
-    with pytest.raises(LabError, match="a file"):
-        _local(saved / "whole" / "config.json")
-
-    folder = tmp_path / "model"
-    shutil.copytree(saved / "parts", folder)
-    part = next(folder.glob("model-*.safetensors"))
-    content = part.read_bytes()
-    part.unlink()
-    with pytest.raises(LabError, match=part.name):
-        _local(folder)
-    part.write_bytes(content[: len(content) // 2])
-    with pytest.raises(LabError, match="its header speaks of"):
-        _local(folder)
-    part.write_bytes(b"PK\x03\x04")
-    with pytest.raises(LabError, match="hold no header"):
-        _local(folder)
-    (folder / "model.safetensors.index.json").write_text('{"weight_map": {"x": "../outside.safetensors"}}')
-    with pytest.raises(LabError, match="maps each tensor to a file beside it"):
-        _local(folder)
-    (folder / "config.json").write_text("[]")
-    shutil.copy(saved / "whole" / "model.safetensors", folder)
-    with pytest.raises(LabError, match="a JSON object"):
-        _local(folder)
-    larger = {**registered_config.config("tiny-qwen2"), "num_hidden_layers": 3}
-    (folder / "config.json").write_text(json.dumps(larger))
-    with pytest.raises(LabError, match="weights of the model"):
-        _local(folder)
-    (folder / "config.json").unlink()
-    with pytest.raises(LabError, match=r"no config\.json among"):
-        local.resolve(folder)
-
-
-def test_registered_config_needs_nothing() -> None:
-    assert source.resolve(ModelRequest(id="tiny-qwen2")).weight_files == ()
-
-
-def test_safetensors_header_counts_a_tied_head_once(saved: Path) -> None:
-    tensors = safetensors_header.read(saved / "whole" / "model.safetensors")
-    embedding = tensors["model.embed_tokens.weight"]
-    doubled = {**tensors, "lm_head.weight": embedding}
-    assert safetensors_header.count(doubled, tied=True) == safetensors_header.count(tensors, tied=True)
-    assert safetensors_header.count(doubled, tied=False) == safetensors_header.count(tensors, tied=True) + (
-        embedding.elements
-    )
-
-
-_NUMBERS = st.integers(min_value=-(2**70), max_value=2**70)
-_ENTRY = st.dictionaries(
-    st.sampled_from(["dtype", "shape", "data_offsets"]),
-    st.one_of(st.none(), st.text(max_size=3), st.booleans(), st.lists(st.one_of(_NUMBERS, st.text(max_size=2)))),
-)
-_HEADER = st.one_of(
-    st.binary(max_size=40),
-    st.dictionaries(st.text(max_size=3), st.one_of(_ENTRY, st.none(), _NUMBERS)).map(
-        lambda value: json.dumps(value).encode()
-    ),
-)
-
-
-@settings(max_examples=200, deadline=None)
-@given(header=_HEADER, body=st.binary(max_size=20), length=st.one_of(st.none(), st.integers(0, 2**64 - 1)))
-def test_any_bytes_are_a_file_or_a_finding(
-    header: bytes, body: bytes, length: int | None, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    path = tmp_path_factory.getbasetemp() / "any.safetensors"
-    path.write_bytes((len(header) if length is None else length).to_bytes(8, "little") + header + body)
-    with contextlib.suppress(LabError):
-        assert all(tensor.elements >= 0 for tensor in safetensors_header.read(path).values())
-
-
-def test_cache_layout_questions(tmp_path: Path) -> None:
-    storage = hub_cache.folder(tmp_path, "a/b")
-    for commit in ("ab" * 20, "ab" * 19 + "cd"):
-        (storage / "snapshots" / commit).mkdir(parents=True)
-    assert hub_cache.commit_of(storage, "main") is None
-    with pytest.raises(LabError, match="give the whole commit"):
-        hub_cache.commit_of(storage, "abababab")
-    hub_cache.note_commit(storage, "main", "ab" * 20)
-    hub_cache.note_commit(storage, "main", "ab" * 20)
-    assert hub_cache.commit_of(storage, "main") == "ab" * 20
-    assert [path.name for path in (storage / "refs").iterdir()] == ["main"]
-    (storage / "refs" / "main").write_text("torn")
-    assert hub_cache.commit_of(storage, "main") is None
-    blob = tmp_path / "content"
-    blob.write_bytes(b"text")
-    assert hub_cache.content_digest(blob, git=True) == git_blob(b"text")
