@@ -5,7 +5,7 @@ A task that failed is the candidate's failure; a number that nobody measured sta
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,8 +21,9 @@ from experiments.evidence.candidate import (
     Prediction,
     Sample,
 )
+from experiments.evidence.conclusion import Comparison
 from experiments.evidence.record import Calibration
-from experiments.evidence.vocabulary import CandidateStatus, Mark
+from experiments.evidence.vocabulary import CandidateStatus, JsonValue, Mark
 from experiments.harness import gates
 from experiments.harness.experiment import Answer, CandidateSpec, Experiment, Forecast, ForecastRequest
 from experiments.harness.fork import Outcome
@@ -58,7 +59,7 @@ def candidate(
     candidate = Candidate(
         name=spec.name,
         role=spec.role,
-        settings=spec.settings,
+        settings={**spec.settings, **_peer([gate, *(result for _, result in measured)])},
         status=status,
         samples=samples,
         summary=summary.summarise(spec.name, samples),
@@ -101,9 +102,16 @@ def _status(plan: Plan, spec: CandidateSpec, mine: Mapping[Task, Outcome]) -> tu
         lost = _first_lost_loss(task, outcome)
         if lost is not None:
             return "failed", Failure(phase="loss_head", kind="NonFiniteLoss", message=lost, round=task.round)
-    if not any(task.kind == "measure" for task in mine):
-        return "failed", Failure(phase="other", kind="NotRun", message="no measuring task was finished")
+    wanted = "measure" if spec.timed else "gate"
+    if not any(task.kind == wanted for task in mine):
+        return "failed", Failure(phase="other", kind="NotRun", message=f"no {wanted} task was finished")
     return "ok", None
+
+
+def _peer(answers: list[Any]) -> dict[str, JsonValue]:
+    """Which version of somebody else's code took part, as a process that loaded it found out."""
+    told = (answer["notes"].get("peer") for answer in answers if answer is not None)
+    return next(({"peer": peer} for peer in told if peer), {})
 
 
 def _first_lost_loss(task: Task, outcome: Outcome) -> str | None:
@@ -238,10 +246,31 @@ def measured_quantities(candidate: Candidate) -> dict[str, float | None]:
         "step_ms": totals.step_ms.median if totals and totals.step_ms else None,
         "busy_ms": totals.busy_ms.median if totals and totals.busy_ms else None,
         "peak_allocated_bytes": memory.peak_allocated_bytes if memory else None,
+        "peak_reserved_bytes": memory.peak_reserved_bytes if memory else None,
         "after_forward_bytes": memory.after_forward_bytes if memory else None,
         "state_bytes": memory.state_bytes if memory else None,
         "transferred_bytes": memory.transferred_bytes if memory else None,
     }
+
+
+RATIOS = {"step_ratio": "step_ms", "busy_ratio": "busy_ms"}  # predicted quantity -> what is compared
+
+
+def with_ratios(candidates: Sequence[Candidate], comparisons: Sequence[Comparison]) -> tuple[Candidate, ...]:
+    """The candidates with every predicted ratio to the baseline measured: known only when all of them are there."""
+    found = {(entry.candidate, entry.quantity): entry.ratio for entry in comparisons}
+    return tuple(
+        replace(
+            candidate,
+            predictions=tuple(
+                _predicted(entry, found.get((candidate.name, RATIOS[entry.quantity])))
+                if entry.quantity in RATIOS
+                else entry
+                for entry in candidate.predictions
+            ),
+        )
+        for candidate in candidates
+    )
 
 
 def _predicted(entry: Prediction, measured: float | None) -> Prediction:

@@ -81,22 +81,48 @@ def memory_sentence(candidate: Candidate, baseline: Candidate) -> str | None:
             f"; after the forward {mine.after_forward_bytes / GIB:.2f} GiB stay, "
             f"of {baseline.name} {base.after_forward_bytes / GIB:.2f}"
         )
+    if captured(candidate) and mine.peak_reserved_bytes is not None and base.peak_reserved_bytes is not None:
+        text += (
+            f"; its graph's pool is not counted as allocated: {mine.peak_reserved_bytes / GIB:.2f} GiB are reserved, "
+            f"of {baseline.name} {base.peak_reserved_bytes / GIB:.2f}"
+        )
     return text
 
 
+def captured(candidate: Candidate) -> bool:
+    """Whether its step is replayed from a CUDA graph, whose memory shows only in what is reserved."""
+    return candidate.settings.get("captured") is True
+
+
 def stands_in_the_way(observed: Observed) -> Decision | None:
-    """The decision when there is nothing to weigh: nothing ran, the baseline did not fit, or a gate failed."""
+    """The decision when there is nothing to weigh: nothing ran, a gate failed, or there is nothing to compare with.
+
+    A candidate that broke down for a reason of its own (no compiler, no such file) is a result, and no verdict on the
+    numerics of the others.
+    """
     taken = [c for c in observed.candidates if c.role in ("baseline", "candidate") and c.status != "skipped"]
     if not taken:
         return Decision(code="not_measured", sentence="Nothing was executed: the plan is well-formed.")
     baseline = next((c for c in taken if c.is_baseline), None)
-    broken = names(c for c in taken if c.status == "failed" or (c.status == "ok" and not gates_hold(c)))
+    broken = names(c for c in taken if lost_numbers(c))
     if broken:
         return Decision(code="numerics_broken", sentence=f"Do not use {broken}: a gate or a step failed.")
-    if baseline is not None and baseline.status == "oom" and not able(observed):
-        proposal = baseline.failure.proposal if baseline.failure else None
+    if able(observed):
+        return None
+    if any(c.status == "oom" for c in taken):
+        proposal = next((c.failure.proposal for c in taken if c.failure and c.failure.proposal), None)
         return Decision(code="does_not_fit", sentence=f"Nothing fits on this device; try {proposal or 'less'}.")
-    return None
+    if baseline is not None and baseline.status == "ok" and len(taken) == 1:
+        return None
+    said = "; ".join(f"{c.name}: {c.failure.kind} in {c.failure.phase}" for c in taken if c.failure)
+    return Decision(code="inconclusive", sentence=f"Nothing ran that could be compared ({said}).")
+
+
+def lost_numbers(candidate: Candidate) -> bool:
+    """Whether its numbers are wrong: a gate failed, or a loss was not finite."""
+    if candidate.status == "ok":
+        return not gates_hold(candidate)
+    return candidate.failure is not None and candidate.failure.kind == "NonFiniteLoss"
 
 
 def names(candidates: Iterable[Candidate]) -> str:
@@ -105,15 +131,30 @@ def names(candidates: Iterable[Candidate]) -> str:
 
 
 def freed(observed: Observed, candidate: Candidate) -> float | None:
-    """Share of the baseline's peak that a candidate frees, 0 to 1; None where either was not measured."""
+    """Share of the baseline's peak that a candidate frees, 0 to 1; None where either was not measured.
+
+    For a step replayed from a CUDA graph what is reserved counts, on both sides: its pool serves nobody else.
+    """
     baseline = next((c for c in observed.candidates if c.is_baseline), None)
-    base = baseline.memory.peak_allocated_bytes if baseline and baseline.memory else None
-    peak = candidate.memory.peak_allocated_bytes if candidate.memory else None
+    base, peak = (_taken(c, captured(candidate)) for c in (baseline, candidate))
     return None if not base or peak is None else 1 - peak / base
+
+
+def _taken(candidate: Candidate | None, reserved: bool) -> int | None:
+    memory = candidate.memory if candidate is not None and candidate.status == "ok" else None
+    if memory is None:
+        return None
+    return memory.peak_reserved_bytes if reserved else memory.peak_allocated_bytes
 
 
 def weighed(observed: Observed) -> Decision:
     """Memory freed against time paid, on a card: the candidate that frees most, and what it costs."""
+    baseline = next((c for c in observed.candidates if c.is_baseline), None)
+    if baseline is not None and baseline.status == "oom":
+        fits = [(peak, c) for c in able(observed) if (peak := _taken(c, captured(c))) is not None]
+        if fits:
+            best = min(fits, key=lambda pair: pair[0])[1]
+            return Decision(code="adopt", sentence=f"Take {best.name}: {baseline.name} does not fit here, it does.")
     ratios = {c.candidate: c.ratio for c in observed.comparisons if c.quantity == "step_ms"}
     rated = [(share, c) for c in able(observed) if (share := freed(observed, c)) is not None]
     if not rated:
@@ -123,7 +164,8 @@ def weighed(observed: Observed) -> Decision:
     if share < 0.02:
         return Decision(code="avoid", sentence="No candidate lowers the peak here: head or state holds it.")
     if ratio is None:
-        return Decision(code="adopt", sentence=f"Take {best.name}: the baseline does not fit, it does.")
+        said = f"{best.name} frees {share:.0%} of the peak; at what price was not measured."
+        return Decision(code="inconclusive", sentence=said)
     cheap = [(s, c) for s, c in rated if s >= 0.02 and ratios.get(c.name) and (ratios[c.name] or 9) <= 1.02]
     if cheap:
         share, best = max(cheap, key=lambda pair: pair[0])

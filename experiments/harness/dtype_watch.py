@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import torch
 from torch import Tensor, nn
 
 from experiments.models.causal_lm import CausalLanguageModel
@@ -25,8 +26,8 @@ def watched(model: CausalLanguageModel, seen: dict[str, str]) -> Iterator[None]:
     def keep(stage: str) -> Callable[[nn.Module, object, object], None]:
         def hook(module: nn.Module, inputs: object, output: object) -> None:
             tensor = output[0] if isinstance(output, tuple) else output
-            if not isinstance(tensor, Tensor):
-                return
+            if not isinstance(tensor, Tensor) or torch.compiler.is_compiling():
+                return  # compiled code is the same with and without a look: nothing is seen in it
             seen.setdefault(stage, name_of(tensor))
             if stage == "activation" and tensor.requires_grad:
                 tensor.register_hook(lambda grad: _note(seen, "gradient_in_backward", grad))

@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from typing import BinaryIO, Literal, NoReturn, cast, get_args
 
 from experiments.evidence.vocabulary import JsonValue, Phase
+from tools.environments.errors import LabError
 
 Status = Literal["ok", "oom", "failed"]
 Job = Callable[[Callable[[Phase], None]], Mapping[str, JsonValue]]
@@ -184,6 +185,8 @@ def _live_as_child(job: Job, write_end: int, output: int, parent: int) -> NoRetu
 
 def _failure(error: BaseException) -> dict[str, object]:
     text = str(error).strip() or type(error).__name__
+    if isinstance(error, LabError):
+        text = f"wanted {error.wanted}; found {error.found}; {error.next}"
     message = "\n".join(text.splitlines()[:3])[:600]
     kind = type(error).__name__
     oom = isinstance(error, MemoryError) or "OutOfMemory" in kind or bool(_OUT_OF_MEMORY.search(text))

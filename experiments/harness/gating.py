@@ -129,7 +129,7 @@ def _moved(context: WorkerContext, program: Program) -> dict[str, Tensor]:
 
     A copy from before would be a second model on the device through the step, or two trips to the host.
     """
-    program.optimizer.zero_grad(set_to_none=True)  # room for it
+    program.free()  # room for it
     moved = {name: value.detach() for name, value in context.model().parameters().items()}
     for name, value in program.parameters().items():
         moved[name].neg_().add_(value.detach())

@@ -34,4 +34,6 @@ def _verdict(candidate: Candidate) -> str:
     if gate is None or gate.error is None:
         return "" if candidate.checks.finite is not False else "not finite"
     size = "bit-identical" if gate.error == 0 else f"{gate.error:.1e}"
+    if candidate.role == "control":
+        return f"{size}, passed and must not" if gates_hold(candidate) else f"{size}, caught"
     return size if gates_hold(candidate) else f"{size}, gate failed"

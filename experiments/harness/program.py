@@ -59,17 +59,29 @@ class Program(Protocol):
     def step(self, enter: EnterPhase = no_phase, gradients_ready: GradientsReady = no_look) -> StepResult:
         """One optimizer step. Calls `enter` at the border of each phase."""
 
+    def free(self) -> None:
+        """Let go of gradients and of all that the next step would make again."""
+
     def notes(self) -> Mapping[str, JsonValue]:
         """What the candidate has to tell besides: dtypes by stage, bytes moved, versions of peers."""
 
 
 @dataclass(frozen=True, slots=True)
 class MicroBatch:
-    """Ids and targets [rows, sequence] of one forward and backward, and what its summed loss is divided by."""
+    """Ids and targets [rows, sequence] of one forward and backward, and what its summed loss is divided by.
+
+    `counted` is how many targets carry a loss, known without asking the device; None: all of them.
+    """
 
     inputs: Tensor
     targets: Tensor
     divisor: int
+    counted: int | None = None
+
+    @property
+    def tokens(self) -> int:
+        """How many targets carry a loss."""
+        return self.targets.numel() if self.counted is None else self.counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +115,17 @@ class TrainingStep:
 
     def step(self, enter: EnterPhase = no_phase, gradients_ready: GradientsReady = no_look) -> StepResult:
         """One optimizer step over the whole batch, in as many micro-batches as the mechanism makes of it."""
+        total = self.accumulate(enter)
+        # scale(1) is the scale as a tensor: reading it as a number would wait for the device inside a timed step
+        scaler = self.mechanism.scaler
+        scale = None if scaler is None else scaler.scale(self._one)
+        gradients_ready(self._one if scale is None else scale)
+        enter("optimizer")
+        mean = total * (self._batch.divisor / self._batch.tokens)
+        return StepResult(loss=mean, loss_scale=scale, scale_after=self._update(scale))
+
+    def accumulate(self, enter: EnterPhase) -> Tensor:
+        """Clears the gradients and fills them over all micro-batches. Returns the sum of their losses, each divided."""
         how = self.mechanism
         self.optimizer.zero_grad(set_to_none=True)
         total = torch.zeros((), device=self._batch.inputs.device)
@@ -118,12 +141,11 @@ class TrainingStep:
             (loss if how.scaler is None else how.scaler.scale(loss)).backward()
             total += loss.detach()
             del hidden, loss
-        # scale(1) is the scale as a tensor: reading it as a number would wait for the device inside a timed step
-        scale = None if how.scaler is None else how.scaler.scale(self._one)
-        gradients_ready(self._one if scale is None else scale)
-        enter("optimizer")
-        mean = total * (self._batch.divisor / self._batch.targets.numel())
-        return StepResult(loss=mean, loss_scale=scale, scale_after=self._update(scale))
+        return total
+
+    def free(self) -> None:
+        """Gradients go; weights and optimizer state stay."""
+        self.optimizer.zero_grad(set_to_none=True)
 
     def notes(self) -> Mapping[str, JsonValue]:
         """The plain step has nothing to tell."""

@@ -8,7 +8,7 @@ from experiments.evidence import summary
 from experiments.evidence.record import Calibration, Identity, Procedure, Record
 from experiments.evidence.runtime import RuntimeSnapshot
 from experiments.evidence.subject import Backend, Model, Template, Tokenizer, Workload
-from experiments.harness.candidate_results import Answers, candidate, repeated_errors
+from experiments.harness.candidate_results import Answers, candidate, repeated_errors, with_ratios
 from experiments.harness.experiment import Experiment, Observed
 from experiments.harness.plan import Plan
 from experiments.harness.schedule import Task
@@ -31,6 +31,7 @@ def record(
     repeated = repeated_errors(plan, answers)
     candidates = tuple(candidate(experiment, plan, shape, spec, answers, calibration, repeated) for spec in plan.specs)
     comparisons = summary.comparisons(candidates)
+    candidates = with_ratios(candidates, comparisons)
     probes = {
         (task.candidate, task.probe): answers[task.id].result or {}
         for task in plan.tasks()
@@ -109,7 +110,7 @@ def _workload(plan: Plan) -> Workload:
         registered_digest=plan.registered_digest,
         digest=workload.digest(),
         knobs=workload.knobs(),
-        dtype="float32",
+        dtype=next((spec.dtype for spec in plan.specs if spec.role == "baseline"), "float32"),
         batch=workload.batch,
         sequence_length=workload.sequence,
         tokens_per_step=workload.tokens,

@@ -72,10 +72,11 @@ class WorkerContext:
 
         That is this batch, or `piece_of` times as many tokens where the workload is one piece of a larger step.
         """
-        rows = training_rows(self.asset, self.workload.batch, self.workload.sequence)
+        workload = self.workload
+        rows = training_rows(self.asset, workload.batch, workload.sequence, workload.row_lengths)
         where = self.device.torch_device
         inputs, targets = (torch.tensor(ids, dtype=torch.int64, device=where) for ids in (rows.inputs, rows.targets))
-        return MicroBatch(inputs=inputs, targets=targets, divisor=rows.tokens * self.workload.piece_of)
+        return MicroBatch(inputs=inputs, targets=targets, divisor=rows.tokens * workload.piece_of, counted=rows.tokens)
 
     def optimizer(self, parameters: Iterable[nn.Parameter]) -> Optimizer:
         """The workload's optimizer: plain SGD, or AdamW (fused where a card is)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Literal
@@ -34,9 +35,23 @@ class Workload:
     extra: Mapping[str, JsonValue] = field(default_factory=dict)  # knobs of one experiment
 
     @property
+    def row_lengths(self) -> tuple[int, ...] | None:
+        """How long each row is where rows differ: `extra["shortest_row"]` is the shortest, as a share of the sequence.
+
+        From the shortest to the full sequence in equal ratios, in an order drawn from the seed. None: all are full.
+        """
+        share = self.extra.get("shortest_row")
+        if not isinstance(share, int | float):
+            return None
+        ratios = [share ** (number / max(1, self.batch - 1)) for number in range(self.batch)]
+        lengths = [max(1, round(self.sequence * ratio)) for ratio in ratios]
+        random.Random(self.seed).shuffle(lengths)
+        return tuple(lengths)
+
+    @property
     def tokens(self) -> int:
         """Positions that carry a loss in one effective batch."""
-        return self.batch * self.sequence
+        return sum(self.row_lengths or (self.sequence,) * self.batch)
 
     def knobs(self) -> dict[str, JsonValue]:
         """Every knob but the name, as JSON values: what the digest covers."""

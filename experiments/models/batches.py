@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from experiments.models import passage, tokenizer
 from experiments.models.source_types import ModelAsset, digest_of
+
+IGNORED = -100  # a target that carries no loss: what cross_entropy ignores by default
 
 
 @dataclass(frozen=True, slots=True)
 class TokenRows:
     """`inputs[row][place]` and the id that follows it, `targets[row][place]`; both batch x sequence.
 
-    `digest` is over both: the tokenized manifest of the record.
+    A target of IGNORED carries no loss. `digest` is over both: the tokenized manifest of the record.
     """
 
     inputs: tuple[tuple[int, ...], ...]
@@ -22,7 +25,7 @@ class TokenRows:
     @property
     def tokens(self) -> int:
         """How many positions carry a loss."""
-        return sum(len(row) for row in self.targets)
+        return sum(target != IGNORED for row in self.targets for target in row)
 
 
 def encode_passage(asset: ModelAsset) -> list[int]:
@@ -35,9 +38,17 @@ def encode_passage(asset: ModelAsset) -> list[int]:
     return ids
 
 
-def training_rows(asset: ModelAsset, batch: int, sequence: int) -> TokenRows:
-    """`batch` rows of `sequence` positions, each with its next token as target."""
+def training_rows(asset: ModelAsset, batch: int, sequence: int, lengths: Sequence[int] | None = None) -> TokenRows:
+    """`batch` rows of `sequence` positions, each with its next token as target.
+
+    `lengths` says how long each row really is: what lies behind is padding, whose targets are IGNORED. Attention is
+    causal, so no position that counts ever sees it. Raises ValueError where rows and lengths do not fit each other.
+    """
     cut = tokenizer.rows(encode_passage(asset), batch, sequence + 1)
     inputs = tuple(row[:-1] for row in cut)
     targets = tuple(row[1:] for row in cut)
+    if lengths is not None:
+        targets = tuple(
+            row[:length] + (IGNORED,) * (sequence - length) for row, length in zip(targets, lengths, strict=True)
+        )
     return TokenRows(inputs=inputs, targets=targets, digest=digest_of({"inputs": inputs, "targets": targets}))

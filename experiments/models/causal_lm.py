@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -28,9 +29,20 @@ class CausalLanguageModel:
     head: nn.Parameter
 
     def hidden_states(self, input_ids: Tensor) -> Tensor:
-        """Last hidden state after the final norm, batch x sequence x hidden. No key-value cache is kept."""
-        out: Tensor = self.decoder(input_ids=input_ids, use_cache=False).last_hidden_state
+        """Last hidden state after the final norm, batch x sequence x hidden. No key-value cache is kept.
+
+        Rows are never packed here. Unless Transformers is told so, it looks at the position ids in every forward, and
+        waits for the device to see them; inside a CUDA graph it builds a mask instead, and loses the fused attention.
+        """
+        mask = {"full_attention": None} if self._attends_to_all else None
+        out: Tensor = self.decoder(input_ids=input_ids, attention_mask=mask, use_cache=False).last_hidden_state
         return out
+
+    @property
+    def _attends_to_all(self) -> bool:
+        """Whether every layer has the plain causal mask, which SDPA makes itself. A sliding window needs its own."""
+        config: Any = self.decoder.config
+        return set(config.layer_types) == {"full_attention"}
 
     def parameters(self) -> dict[str, nn.Parameter]:
         """Every trained tensor once, by name (a tied head appears as the embedding)."""

@@ -1,0 +1,162 @@
+"""The accumulation page: one effective batch in one piece, in halves, quarters, single rows, and in unequal pieces.
+
+Rows differ in length, so what a loss is divided by matters: per token everything agrees, per micro-batch mean (the
+control) nothing does. Single rows leave a card waiting for Python; a CUDA graph and torch.compile are there to lift
+that. Accelerate runs the same pieces in its own loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from experiments.evidence.candidate import Floor, Numerics, Prediction
+from experiments.evidence.vocabulary import JsonValue
+from experiments.harness.experiment import (
+    Answer,
+    CandidateSpec,
+    DeviceFacts,
+    Experiment,
+    Forecast,
+    ForecastRequest,
+    Options,
+)
+from experiments.harness.flops import step_flops
+from experiments.harness.ledger import forecast as memory_ledger
+from experiments.harness.ledger import predictions
+from experiments.harness.ledger_settings import for_candidate
+from experiments.harness.memory_table import table
+from experiments.harness.precision import chosen
+from experiments.harness.workload import Workload
+from experiments.training_mechanism.gradient_accumulation.conclusions import conclude
+
+QWEN = "Qwen/Qwen2.5-0.5B"
+ROWS: dict[str, JsonValue] = {"shortest_row": 0.125}  # row lengths from an eighth of the sequence to all of it
+
+WORKLOADS = {
+    "smoke": Workload(name="smoke", model="tiny-qwen2", batch=8, sequence=64, steps=2, warmup=1, rounds=2, extra=ROWS),
+    "default": Workload(name="default", model=QWEN, batch=8, sequence=256, steps=3, warmup=1, rounds=3, extra=ROWS),
+    "fit-8gib": Workload(name="fit-8gib", model=QWEN, batch=8, sequence=128, steps=3, warmup=1, rounds=3, extra=ROWS),
+    "large": Workload(
+        name="large",
+        model=QWEN,
+        batch=8,
+        sequence=1024,
+        steps=5,
+        warmup=2,
+        rounds=3,
+        optimizer="adamw",
+        learning_rate=1e-4,
+        oracle=False,
+        extra={**ROWS, "compile": True},
+    ),
+}
+
+
+def candidates(workload: Workload, device: DeviceFacts, options: Options) -> tuple[CandidateSpec, ...]:
+    """Every way of cutting the effective batch on the page, in the precision the workload asks for."""
+    base, dtype = chosen(workload.precision, device)
+    on_cpu = device.kind == "cpu"
+
+    def spec(rows: int, more: str = "", **settings: JsonValue) -> CandidateSpec:
+        sizes = pieces(workload.batch, rows)
+        known: dict[str, JsonValue] = {"micro_batches": len(sizes), "rows": rows, "normalise": "per_token"}
+        name = f"{shown(sizes)}, {more}" if more else shown(sizes)
+        return CandidateSpec(name=name, role="candidate", settings={**base, **known, **settings}, dtype=dtype)
+
+    whole, *smaller = halvings(workload.batch)
+    found = [replace(spec(whole), role="baseline"), *(spec(rows) for rows in smaller)]
+    left_over = uneven(workload.batch)
+    if left_over is not None:
+        found.append(replace(spec(left_over), timed=False))
+    if not smaller:
+        return tuple(found)
+    no_fp16 = "Accelerate runs fp16 on a card only" if on_cpu and base["scaler"] else None
+    found.append(replace(spec(smaller[-2:][0], "Accelerate", form="accelerate"), unavailable=no_fp16))
+    wrong = spec(1, "mean per micro-batch", normalise="per_micro_batch")
+    found.append(replace(wrong, role="control", timed=False))
+    no_graph = "a CUDA graph needs a CUDA device" if on_cpu else None
+    found.append(replace(spec(1, "CUDA graph", captured=True), unavailable=no_graph))
+    found.append(replace(spec(1, "torch.compile", compiled=True), unavailable=_not_compiled(workload, on_cpu)))
+    return tuple(found)
+
+
+def _not_compiled(workload: Workload, on_cpu: bool) -> str | None:
+    if on_cpu:
+        return "torch.compile is here to lift the launch bound of a card; a CPU has none"
+    if workload.extra.get("compile") is not True:
+        return "compiling in every fresh process takes longer than this workload: see --workload large"
+    return None
+
+
+def pieces(batch: int, rows: int) -> list[int]:
+    """Rows of each micro-batch; the last one takes the remainder."""
+    full, remainder = divmod(batch, rows)
+    return [rows] * full + ([remainder] if remainder else [])
+
+
+def shown(sizes: list[int]) -> str:
+    """`4 x 2` for four micro-batches of two rows, `3 + 3 + 2` where they differ."""
+    return f"{len(sizes)} x {sizes[0]}" if len(set(sizes)) == 1 else " + ".join(map(str, sizes))
+
+
+def halvings(batch: int) -> list[int]:
+    """Rows per micro-batch: the whole batch, then halves as long as they come out even, then single rows."""
+    found = [batch]
+    while found[-1] % 2 == 0:
+        found.append(found[-1] // 2)
+    return found if found[-1] == 1 else [*found, 1]
+
+
+def uneven(batch: int) -> int | None:
+    """The fewest rows (at least two) that leave a remainder; None where nothing does."""
+    return next((rows for rows in range(2, batch) if batch % rows), None)
+
+
+def numerics(spec: CandidateSpec, gate: Answer | None, probes: Mapping[str, Answer]) -> Numerics | None:
+    """The number formats seen: gradients add up in the format they are kept in."""
+    return None if gate is None else Numerics(dtypes=gate["dtypes"], underflow_share=None)
+
+
+def forecast(request: ForecastRequest) -> Forecast:
+    """Memory by the ledger; as floor of the step its matrix products at the rate this card reached in the run."""
+    settings = for_candidate(request.workload, request.spec.settings)
+    if request.device.kind == "cpu":
+        return Forecast()
+    rows = () if settings is None else predictions(request.shape, settings)
+    if settings is not None and settings.captured:
+        # nobody sees the end of a forward inside a replay; what the graph holds instead is in reserve
+        ledger = memory_ledger(request.shape, settings)
+        held = float(ledger.peak + ledger.pool)
+        pool = Prediction(
+            quantity="peak_reserved_bytes", formula="memory ledger and the graph's pool", unit="bytes", predicted=held
+        )
+        rows = (*(row for row in rows if row.quantity != "after_forward_bytes"), pool)
+    return Forecast(predictions=rows, floors=_matmul_floor(request))
+
+
+def _matmul_floor(request: ForecastRequest) -> tuple[Floor, ...]:
+    """All positions are computed, padding too, whatever the pieces."""
+    rate = None if request.calibration is None else request.calibration.matmul_tflops.get(request.spec.dtype)
+    if not rate:
+        return ()
+    flops = step_flops(request.shape, request.workload.batch, request.workload.sequence)
+    floor_ms = flops / (rate * 1e12) * 1e3
+    return (Floor(quantity="step_ms", limited_by=f"{request.spec.dtype} matmul rate", unit="ms", floor=floor_ms),)
+
+
+EXPERIMENT = Experiment(
+    name="gradient_accumulation",
+    page="Part 02 · 11",
+    title="Gradient accumulation: one update from several micro-batches",
+    title_zh="梯度累积：多个微批次合成一次更新",
+    profiles=("TRAIN-CPU", "TRAIN-CUDA-MECHANISM", "TRAIN-CUDA130-MECHANISM"),
+    workloads=WORKLOADS,
+    worker="experiments.training_mechanism.gradient_accumulation.worker",
+    candidates=candidates,
+    numerics=numerics,
+    conclude=conclude,
+    table=table,
+    forecast=forecast,
+    look_at="what each loss is divided by, gradients left from the update before, and which gradients were compared",
+)
