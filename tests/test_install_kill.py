@@ -1,7 +1,7 @@
 """kill -9 at random moments of every step: the next call finishes, and every installed file is whole.
 
-Tiny wheels give many moments in little time; a few kills hit the real TRAIN-CPU packages. The random moments come from a
-seed that a failure prints.
+Tiny wheels give many moments in little time; a few kills hit the real TRAIN-CPU packages. The random moments come from
+a seed that a failure prints.
 """
 
 from __future__ import annotations

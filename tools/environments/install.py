@@ -39,6 +39,8 @@ from tools.environments.model import Check, Plan, Profile
 from tools.environments.planning import Facts, Request
 from tools.environments.torch_wheel import TorchChoice
 
+LOCAL = ("isolate", "register", "pip-check", "preflight", "stamp")  # steps that ask no index for anything
+
 
 class GateBlockedError(LabError):
     """The machine cannot carry the profile; the checks were already shown."""
@@ -90,6 +92,7 @@ class Installation:
         self.name = planning.environment_name(request.env_name or self.profile.environment)
         self.state = root / planning.state_folder(self.name)
         self.journal = Journal(self.state / "journal.jsonl")
+        self.removal_s = 0.0
         self.at = ""  # the step under way, to be named when this is interrupted
 
     def run(self) -> Outcome:
@@ -133,9 +136,15 @@ class Installation:
             if step.id in done:
                 self.say.step(TITLES.get(step.id, step.id), "kept", "")
                 continue
-            index.require()
             self.at = step.id
-            carry_out(work, step)
+            if step.id in LOCAL:
+                carry_out(work, step)
+                continue
+            try:
+                carry_out(work, step, index.require)
+            except LabError:
+                index.wait()  # a step that failed for want of an index says so in the index's words
+                raise
         self.journal.finish()
         self._closing(work)
         return self._outcome("installed", prefix, plan.backend, plan.python, plan.torch, work)
@@ -183,10 +192,12 @@ class Installation:
             return
         if not install_state.is_environment(prefix) and self.journal.read() is None:
             raise install_state.refused(self.profile, prefix, ["a folder that is no environment"])
+        started = time.monotonic()
         if facts.conda and (prefix / "conda-meta").is_dir():
             planning_facts.remove_by_conda(facts.conda, self.name, self.environ)
         install_state.discard(prefix, self.state)  # what conda does not know, or leaves, such as a half-made one
-        self.say.step("remove", "done", f"{prefix.name}, {why}")
+        self.removal_s = time.monotonic() - started
+        self.say.step("remove", "done", f"{prefix.name}, {why}", self.removal_s)
 
     def _gate(self, facts: Facts, prefix: Path, *, resuming: bool) -> str:
         """Ask the machine; returns the Python version. GateBlockedError where it cannot carry the profile."""
@@ -273,6 +284,8 @@ class Installation:
     def _outcome(
         self, status: str, prefix: Path, backend: str, version: str, torch: str | None, work: Work | None
     ) -> Outcome:
+        taken = {"remove": self.removal_s} if self.removal_s else {}
+        taken |= work.seconds if work else {}
         return Outcome(
             status=status,
             profile=self.profile.id,
@@ -284,5 +297,5 @@ class Installation:
             torch=torch,
             seconds=round(time.monotonic() - self.started, 3),
             children_s=round(work.children_s, 3) if work else 0.0,
-            steps={step: round(seconds, 3) for step, seconds in work.seconds.items()} if work else {},
+            steps={step: round(seconds, 3) for step, seconds in taken.items()},
         )

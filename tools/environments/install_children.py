@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+WATCH_S = 0.25
 GRACE_S = 5.0  # what a child gets to clean up after Ctrl-C, and again after being asked to end
 
 
@@ -42,10 +43,13 @@ def run(
     inherited: tuple[int, ...] = (),
     tick: Callable[[float, str], None] | None = None,
     every_s: float = 1.0,
+    watch: Callable[[], None] | None = None,
+    beside: Callable[[], None] | None = None,
 ) -> Ended:
     """Run `argv` to its end with output in `log`.out and `log`.err; `tick` hears seconds and the last line meanwhile.
 
-    Ctrl-C reaches the child too, and is raised again once the child is gone. OSError where the program cannot start.
+    `beside` runs once while the child does. `watch` is asked a few times a second; what it raises ends the child, as
+    Ctrl-C does, and is raised again once the child is gone. OSError where the program cannot start.
     """
     out, err = log.with_name(log.name + ".out"), log.with_name(log.name + ".err")
     started = time.monotonic()
@@ -53,20 +57,32 @@ def run(
         child = subprocess.Popen(
             argv, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, cwd=cwd, env=env, pass_fds=inherited
         )
+    ended: list[float] = []
+
+    def wait() -> None:
+        child.wait()
+        ended.append(time.monotonic())
+
     try:
         # A thread that waits wakes this one at once; polling would add up to a twentieth of a second to each step.
-        waiting = threading.Thread(target=child.wait, daemon=True)
+        waiting = threading.Thread(target=wait, daemon=True)
         waiting.start()
+        if beside:
+            beside()
+        told = started
         while True:
-            waiting.join(every_s)
+            waiting.join(min(every_s, WATCH_S))
             if not waiting.is_alive():
                 break
-            if tick:
-                tick(time.monotonic() - started, _last_line(err) or _last_line(out))
+            if watch:
+                watch()
+            if tick and time.monotonic() - told >= every_s:
+                told = time.monotonic()
+                tick(told - started, _last_line(err) or _last_line(out))
     except BaseException:
         _end(child)
         raise
-    return Ended(child.returncode, time.monotonic() - started, out, err)
+    return Ended(child.returncode, ended[0] - started, out, err)
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:

@@ -1,6 +1,7 @@
-"""Does the package index answer? Asked beside the gate, so that a silent one is told in seconds and costs no time else.
+"""Does the package index answer? Asked beside everything else, so that a silent one is told in seconds.
 
-pip and uv would spend their retries first: 77 and 12 seconds where nothing answers at all.
+pip and uv would spend their retries first: 77 and 12 seconds where nothing answers at all. An index that does answer
+costs nothing: the question runs in the background, and no step waits for it.
 """
 
 from __future__ import annotations
@@ -22,11 +23,14 @@ class IndexProbe:
             self._thread = threading.Thread(target=self._ask, daemon=True)
             self._thread.start()
 
-    def require(self) -> None:
-        """LabError where the index does not answer, with the options that get round it. Asks once."""
+    def wait(self) -> None:
+        """Let the question come to its end, which takes seconds at most; then as `require`."""
         if self._thread is not None:
             self._thread.join()
-            self._thread = None
+        self.require()
+
+    def require(self) -> None:
+        """LabError where the index is known not to answer, with the options that get round it."""
         if self._trouble is not None:
             trouble, also = self._trouble, ""
             if self._settings.folders():

@@ -7,7 +7,7 @@ import os
 import shutil
 import time
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from tools.environments.environment_lock import unwritable
 from tools.environments.errors import LabError
 from tools.environments.install_state import FOUNDATION, refused
 from tools.environments.install_text import Narrator
+from tools.environments.installed_files import Sweep
 from tools.environments.journal import Journal, Progress
 from tools.environments.model import Plan, Profile, Step
 from tools.environments.planning import Request
@@ -50,8 +51,8 @@ class Work:
     seconds: dict[str, float] = field(default_factory=dict)
 
 
-def carry_out(work: Work, step: Step) -> None:
-    """Run one step and journal it. LabError where it fails."""
+def carry_out(work: Work, step: Step, watch: Callable[[], None] | None = None) -> None:
+    """Run one step and journal it. LabError where it fails, or where `watch` raises one meanwhile."""
     started = time.monotonic()
     before = _packages(work)
     work.journal.start(step.id)
@@ -60,8 +61,10 @@ def carry_out(work: Work, step: Step) -> None:
         detail = _stamp(work)
     else:
         _prepare(work, step)
-        ended = _child(work, step)
-        status, detail = _outcome(work, step, ended, before)
+        sweeps: list[Sweep] = []
+        sweep = lambda: sweeps.append(installed_files.sweep(installed_files.site_packages(work.prefix)))  # noqa: E731
+        ended = _child(work, step, watch, beside=sweep if step.id == "pip-check" else None)
+        status, detail = _outcome(work, step, ended, before, sweeps)
     if step.id == "pip":
         work.journal.fact("baseline", installed_files.top_level(installed_files.site_packages(work.prefix)))
     work.journal.done(step.id)
@@ -118,7 +121,9 @@ def _unpack_pip(work: Work) -> None:
         archive.extractall(folder, [name for name in archive.namelist() if name.startswith("pip/")])
 
 
-def _child(work: Work, step: Step) -> install_children.Ended:
+def _child(
+    work: Work, step: Step, watch: Callable[[], None] | None, beside: Callable[[], None] | None
+) -> install_children.Ended:
     log = work.state / "logs" / step.id
     name = TITLES.get(step.id, step.id)
     try:
@@ -131,6 +136,8 @@ def _child(work: Work, step: Step) -> install_children.Ended:
             inherited=work.lock,
             tick=lambda seconds, last: work.say.progress(name, seconds, last),
             every_s=work.say.every_s,
+            watch=watch,
+            beside=beside,
         )
     except OSError as error:
         if isinstance(error, FileNotFoundError | PermissionError) and error.filename == step.argv[0]:
@@ -158,7 +165,9 @@ def environment(environ: Mapping[str, str], changes: Mapping[str, str | None]) -
     return {name: value for name, value in merged.items() if value is not None}
 
 
-def _outcome(work: Work, step: Step, ended: install_children.Ended, before: int) -> tuple[str, str]:
+def _outcome(
+    work: Work, step: Step, ended: install_children.Ended, before: int, sweeps: Sequence[Sweep]
+) -> tuple[str, str]:
     match step.id:
         case "create":
             place = work.plan.prefix or str(work.prefix)
@@ -172,7 +181,7 @@ def _outcome(work: Work, step: Step, ended: install_children.Ended, before: int)
         case "register":
             return "done", "import tools works from any folder"
         case "pip-check":
-            return "done", _whole(work)
+            return "done", _whole(work, sweeps[0])
         case "preflight":
             return _preflight(work, step, ended)
     return "done", f"{_packages(work) - before} packages"
@@ -183,10 +192,9 @@ def _version(work: Work, name: str) -> str:
     return next((dist.version for dist in installed_files.distributions(site) if dist.name == name), "")
 
 
-def _whole(work: Work) -> str:
+def _whole(work: Work, sweep: Sweep) -> str:
     """Every file whole and torch still the one that was chosen, or LabError."""
     site = installed_files.site_packages(work.prefix)
-    sweep = installed_files.sweep(site)
     if sweep.broken:
         steps = [step.id for step in work.plan.steps if step.argv and step.id not in FOUNDATION]
         work.journal.undo(tuple(steps))  # so that the next call sweeps and installs again
