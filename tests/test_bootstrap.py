@@ -161,7 +161,7 @@ def environ(index: Index | None = None, **given: str) -> dict[str, str]:
 
 
 def start(clone: Path, *arguments: str, **environment: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-S", "-I", str(clone / "tools" / "bootstrap.py"), *arguments]
+    command = [sys.executable, "-I", str(clone / "tools" / "bootstrap.py"), *arguments]
     return subprocess.Popen(
         command, cwd=clone.parent, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
