@@ -32,6 +32,11 @@ if sys.argv[1] == "run":
     folder.mkdir(parents=True)
     (folder / "record.json").touch()
 """,
+    "tools/test_framework_conformance.py": """
+folder = pathlib.Path("runs", "conformance", "L")
+folder.mkdir(parents=True)
+(folder / "record.json").touch()
+""",
 }
 NOX = [sys.executable, "-m", "nox", "--non-interactive"]
 
@@ -89,8 +94,11 @@ def test_a_profile_s_session_installs_checks_runs_and_verifies(clone: Path) -> N
     assert asked == [*first, "--json"]
     assert preflight == ["environment_preflight.py", "--profile", "TRAIN-CPU"]
     names = registry.load(ROOT).get("TRAIN-CPU").experiments
-    assert [run[2] for run in runs] == list(names)
-    assert all(run[3:5] == ["--workload", "default"] for run in runs)
+    *measured, held = runs
+    assert [run[2] for run in measured] == list(names[:-1])
+    assert all(run[3:5] == ["--workload", "default"] for run in measured)
+    assert names[-1] == "conformance"
+    assert held == ["test_framework_conformance.py", *["--all-part02", "--require-passed", "--profile", "TRAIN-CPU"]]
     assert verified[1:3] == ["results", "verify"]
     assert len(verified) == 3 + len(names)
 

@@ -20,7 +20,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tools.documents import links
-from tools.environments import pep440, registry, registry_list, registry_types, requirement_text, strict_json
+from tools.environments import (
+    pep440,
+    profile_session,
+    registry,
+    registry_list,
+    registry_types,
+    requirement_text,
+    strict_json,
+)
 from tools.environments.errors import EXIT_USAGE, LabError
 from tools.environments.layout import REGISTRY_PATH, ROOT
 from tools.environments.model import Profile
@@ -158,7 +166,7 @@ def test_every_required_module_comes_from_a_requirement(profile: Profile) -> Non
 
 
 def test_every_experiment_named_has_its_folder() -> None:
-    for name in {name for profile in PROFILES for name in profile.experiments}:
+    for name in {name for profile in PROFILES for name in profile.experiments} - set(profile_session.OWN_COMMANDS):
         assert list((ROOT / "experiments").glob(f"*/{name}/experiment.py")), name
 
 

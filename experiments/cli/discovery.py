@@ -54,8 +54,11 @@ def load_all() -> list[Any]:
 
 
 def registered_digests() -> dict[str, dict[str, str]]:
-    """Experiment -> workload name -> digest, as registered now."""
-    return {
+    """Experiment -> workload name -> digest, as registered now; the conformance run has workloads of its own."""
+    from experiments.conformance import recording
+
+    found = {
         experiment.name: {name: workload.digest() for name, workload in experiment.workloads.items()}
         for experiment in load_all()
     }
+    return found | {recording.EXPERIMENT: recording.registered()}

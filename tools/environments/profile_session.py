@@ -48,6 +48,7 @@ _FOR_THE_EXPERIMENTS: dict[str, str | None] = {
 # What a profile's `experiments` may name besides folders of experiments/<topic>/: command lines of their own.
 OWN_COMMANDS: dict[str, tuple[str, ...]] = {
     "conformance": ("tools/test_framework_conformance.py", "--all-part02", "--require-passed"),
+    "exercises": ("-m", "experiments.conformance.exercise", "--all"),
 }
 
 
