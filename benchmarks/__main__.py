@@ -1,4 +1,4 @@
-"""`python -m benchmarks [NAME ...]`: run the benchmarks of these modules, or all, and print one table."""
+"""`python -m benchmarks [NAME ...]`: run these benchmarks, or all, and print one table."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ from pathlib import Path
 
 from benchmarks.measure import Row
 
-_NOT_BENCHMARKS = {"__init__", "__main__", "measure"}
-
 
 def modules() -> list[str]:
-    """The names of the benchmark modules, in order."""
-    return sorted(path.stem for path in Path(__file__).parent.glob("*.py") if path.stem not in _NOT_BENCHMARKS)
+    """The names of the benchmarks: every bench_NAME.py here, whose `rows()` measures."""
+    return sorted(path.stem.removeprefix("bench_") for path in Path(__file__).parent.glob("bench_*.py"))
 
 
 def line(row: Row) -> str:
@@ -36,7 +34,7 @@ def main(arguments: list[str]) -> int:
     print(f"{platform.system()} {platform.machine()}, Python {platform.python_version()}; medians, in one run")
     over = 0
     for name in chosen:
-        for row in importlib.import_module(f"benchmarks.{name}").rows():
+        for row in importlib.import_module(f"benchmarks.bench_{name}").rows():
             print(line(row), flush=True)
             over += not row.holds
     return 1 if over else 0

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks.main_job import copy
+from benchmarks.checkout import copy
 from benchmarks.measure import Row, duration, ratio, seconds
 
 PROFILE = "TRAIN-CPU"

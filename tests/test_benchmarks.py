@@ -63,20 +63,20 @@ def test_the_peak_is_that_of_the_whole_tree(tmp_path: Path) -> None:
 def test_the_table_tells_what_is_over_and_the_exit_code_says_so(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    import benchmarks.automation
+    import benchmarks.bench_start
 
     rows = [Row("quick", 1.5, "x", 6, "against nothing"), Row("slow", 7, "s", 4, "")]
-    monkeypatch.setattr(benchmarks.automation, "rows", lambda: rows)
-    assert runner.main(["automation"]) == 1
+    monkeypatch.setattr(benchmarks.bench_start, "rows", lambda: rows)
+    assert runner.main(["start"]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[1].split()[:6] == ["ok", "quick", "1.5", "x", "at", "most"]
     assert lines[2].startswith("over  slow")
-    monkeypatch.setattr(benchmarks.automation, "rows", lambda: rows[:1])
-    assert runner.main(["automation"]) == 0
+    monkeypatch.setattr(benchmarks.bench_start, "rows", lambda: rows[:1])
+    assert runner.main(["start"]) == 0
 
 
 def test_an_unknown_benchmark_is_wrong_usage() -> None:
     with pytest.raises(SystemExit) as refused:
         runner.main(["no-such"])
     assert refused.value.code == 2
-    assert {"automation", "main_job"} <= set(runner.modules())
+    assert {"start", "main_job"} <= set(runner.modules())

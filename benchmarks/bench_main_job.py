@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+from benchmarks.checkout import copy
 from benchmarks.measure import Row, watched
-from tools.environments.layout import ROOT
 
 MINUTES = 4
 MEMORY_GIB = 2.5
@@ -30,13 +28,3 @@ def rows() -> list[Row]:
         Row("main job, TRAIN-CPU", taken, "s", MINUTES * 60, detail),
         Row("main job, peak memory of all processes", peak, "GiB", MEMORY_GIB, "proportional set size, sampled"),
     ]
-
-
-def copy(target: Path) -> Path:
-    """The files under version control as they are now, without environments, runs and caches."""
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    for name in filter(None, listed.split("\0")):
-        if (ROOT / name).is_file():
-            (target / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, target / name)
-    return target
