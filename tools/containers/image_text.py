@@ -65,6 +65,7 @@ def dockerfile(kind: Kind, registry: Registry) -> str:
     """The text of one Dockerfile."""
     more = "".join(f" \\\n    {name}={value}" for name, value in kind.environment.items())
     values = {
+        "KIND": kind.name,
         "FILE": kind.dockerfile,
         "PROFILE": kind.profile,
         "EXAMPLE": kind.example,
