@@ -15,6 +15,7 @@ from experiments.cli.showing import own_table
 from experiments.evidence import index, record_text
 from experiments.evidence.index import Entry, Row
 from experiments.evidence.record import Record
+from tools.documents import conformance_parts
 from tools.documents.blocks import Language, Maker, language
 from tools.documents.profile_tables import table
 from tools.environments.registry import Registry
@@ -39,6 +40,7 @@ def makers(registry: Registry, root: Path) -> dict[str, Maker]:
     return {
         "result": lambda arguments, path: result(entries, arguments, path),
         "result-index": lambda arguments, path: rows(registry, entries, arguments, path),
+        **conformance_parts.makers(entries),
     }
 
 
