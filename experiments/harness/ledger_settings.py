@@ -96,7 +96,7 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "head": get_args(Head),
     "attention": get_args(Attention),
 }
-FORMS = ("by_hand", "torch", "reentrant", "save_on_cpu")  # implementations that hold the same tensors as ours
+FORMS = ("by_hand", "torch", "reentrant", "save_on_cpu", "accelerate")  # they hold the same tensors as our own code
 NUMBERS = ("micro_batches", "every_k", "in_flight_bytes", "chunk_tokens")
 
 
