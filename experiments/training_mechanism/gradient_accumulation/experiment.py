@@ -35,8 +35,8 @@ ROWS: dict[str, JsonValue] = {"shortest_row": 0.125}  # row lengths from an eigh
 
 WORKLOADS = {
     "smoke": Workload(name="smoke", model="tiny-qwen2", batch=8, sequence=64, steps=2, warmup=1, rounds=2, extra=ROWS),
-    "default": Workload(name="default", model=QWEN, batch=8, sequence=256, steps=3, warmup=1, rounds=3, extra=ROWS),
-    "fit-8gib": Workload(name="fit-8gib", model=QWEN, batch=8, sequence=128, steps=3, warmup=1, rounds=3, extra=ROWS),
+    "default": Workload(name="default", model=QWEN, batch=8, sequence=256, steps=5, warmup=2, rounds=2, extra=ROWS),
+    "fit-8gib": Workload(name="fit-8gib", model=QWEN, batch=8, sequence=128, steps=5, warmup=2, rounds=2, extra=ROWS),
     "large": Workload(
         name="large",
         model=QWEN,
@@ -44,7 +44,7 @@ WORKLOADS = {
         sequence=1024,
         steps=5,
         warmup=2,
-        rounds=3,
+        rounds=2,
         optimizer="adamw",
         learning_rate=1e-4,
         oracle=False,
