@@ -19,9 +19,17 @@ from tools.environments.model import Check, Report
 DIGEST = "sha256:" + "0" * 64
 VERSIONS = {"torch": "2.13.0+cpu", "transformers": "5.24.0"}
 PASSED = CheckResult(
-    "causal", "attention.attention", "torch.sdpa", "passed", "", "1.0e-14 (float64, 45 roundings: softmax)", 3e-16, 0.03,
-    1e-14, 80, 20, 0.1,
-)  # fmt: skip
+    name="causal",
+    ours="attention.attention",
+    theirs="torch.sdpa",
+    status="passed",
+    tolerance="1.0e-14 (float64, 45 roundings: softmax)",
+    worst_error=3e-16,
+    worst_share=0.03,
+    allowed=1e-14,
+    comparisons=80,
+    cases=20,
+)
 NOTICED = MutantResult("scale_missing", "attention", "the scores are not scaled", "causal", "output differs", 5, 0.1)
 
 
