@@ -135,6 +135,24 @@ def test_an_unknown_profile_offers_the_nearest(capsys: pytest.CaptureFixture[str
     assert "TRAIN-CPU" in capsys.readouterr().err
 
 
+def test_a_try_needs_no_profile_and_leaves_no_record(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def never(*_: object) -> Report:
+        raise AssertionError("a try asks no preflight")
+
+    assert command.main(["--page", "optimizer", "--no-mutants", "--try-here"], never) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("outside any profile · 1 pages")
+    assert "record   none" in out
+    assert not runs.exists()
+    assert command.main(["--page", "optimizer", "--no-mutants", "--try-here", "--json"], never) == 0
+    assert json.loads(capsys.readouterr().out)["record"] is None
+
+
+def test_without_faults_it_is_another_workload(runs: Path) -> None:
+    assert run("--page", "optimizer", "--no-mutants", "--run-label", "n") == 0
+    assert not store.read(runs / "n" / "record.json").workload.registered
+
+
 def test_a_label_is_used_once(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--page", "optimizer", "--no-mutants", "--run-label", "once") == 0
     before = (runs / "once" / "record.json").read_bytes()

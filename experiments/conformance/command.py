@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from experiments.conformance import catalogue
-from experiments.evidence import labels
+from experiments.conformance import catalogue, recording
+from experiments.evidence import labels, store
 from experiments.evidence.subject import ProfileFacts
 from tools.environments import registry as registries
 from tools.environments import requirement_text
@@ -27,7 +27,6 @@ from tools.environments.registry import Registry
 
 HOME = "TRAIN-CPU"  # the profile whose requirement text says which framework releases these pages are registered for
 PROGRAM = "python tools/test_framework_conformance.py"
-SEED = 20
 
 Preflight = Callable[[Profile, Registry, Sequence[str]], Report]
 
@@ -56,58 +55,60 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--require-passed", action="store_true", help="anything but passed fails")
     parser.add_argument("--json", action="store_true", help="only JSON on stdout")
     parser.add_argument("--run-label", metavar="LABEL", help="label of the record; used once")
-    parser.add_argument("--seed", type=int, default=SEED, help=f"seed of the drawn cases (default {SEED})")
+    parser.add_argument("--seed", type=int, default=recording.SEED, help="seed of the drawn cases")
     parser.add_argument("--no-mutants", action="store_true", help="leave the faults out")
+    parser.add_argument("--accept", metavar="CHECK", action="append", default=[], help="accept a warning by name")
     parser.add_argument(
-        "--accept", metavar="CHECK", action="append", default=[], help="accept a preflight warning by name"
+        "--try-here", action="store_true", help="hold against whatever is installed here, a new release say; no record"
     )
     return parser
 
 
 def _run(options: argparse.Namespace, preflight: Preflight) -> int:
     began, started = datetime.now(UTC), time.perf_counter()
-    pages = (
-        catalogue.IDS if options.all_part02 else tuple(dict.fromkeys(catalogue.find(page).id for page in options.page))
-    )
+    asked = catalogue.IDS if options.all_part02 else [catalogue.find(page).id for page in options.page]
     label = options.run_label or began.strftime("%Y-%m-%d-%H%M%S")
     labels.check(label)
-    labels.refuse_used("conformance", label)
+    labels.refuse_used(recording.EXPERIMENT, label)
     registry = registries.load(ROOT)
     profile = registry.get(options.profile)
-    report = preflight(profile, registry, options.accept)
+    report = None if options.try_here else preflight(profile, registry, options.accept)
     _refuse_blocked(report)
     _need_hypothesis()
 
-    from experiments.conformance import recording, report_lines, running
-    from experiments.evidence import store
+    from experiments.conformance import report_lines, running
 
-    frameworks = running.prepare(registered_ranges(registry))
+    frameworks = running.prepare({} if report is None else registered_ranges(registry))
     tell = (lambda line: None) if options.json else print
-    tell(f"{profile.id} · {len(pages)} pages · held against {running.named(frameworks)}")
+    where = "outside any profile" if report is None else profile.id
+    tell(f"{where} · {len(asked)} pages · held against {running.named(frameworks)}")
     found = running.run(
-        pages, frameworks, seed=options.seed, mutants=not options.no_mutants,
+        tuple(dict.fromkeys(asked)),
+        frameworks,
+        seed=options.seed,
+        mutants=not options.no_mutants,
         done=lambda page: tell(report_lines.page_line(page)),
-    )  # fmt: skip
-    facts = ProfileFacts(
-        id=profile.id,
-        registry_digest=registry.digest,
-        requirement_digest=requirement_text.digest(profile, ROOT),
-        preflight=report,
     )
-    path = labels.record_path("conformance", label)
-    draft = recording.record(found, facts, label, began, time.perf_counter() - started)
-    written = store.write(draft, path)
-    if options.json:
-        print(
-            json.dumps(report_lines.to_json(found, _shown(path), written.evidence_level), indent=1, ensure_ascii=False)
+    path, level = None, None
+    if report is not None:
+        facts = ProfileFacts(
+            id=profile.id,
+            registry_digest=registry.digest,
+            requirement_digest=requirement_text.digest(profile, ROOT),
+            preflight=report,
         )
+        draft = recording.record(found, facts, label, began, time.perf_counter() - started)
+        path = labels.record_path(recording.EXPERIMENT, label)
+        level = store.write(draft, path).evidence_level
+    if options.json:
+        document = report_lines.to_json(found, None if path is None else _shown(path), level)
+        print(json.dumps(document, indent=1, ensure_ascii=False))
     else:
         for line in (*report_lines.failures(found), report_lines.summary(found)):
             print(line)
-        print(f"record   {_shown(path)}\nlevel    {written.evidence_level}")
-    return (
-        EXIT_BLOCKED if found.status == "failed" or (options.require_passed and found.status != "passed") else EXIT_OK
-    )
+        print("record   none: this was a try" if path is None else f"record   {_shown(path)}\nlevel    {level}")
+    unwanted = found.status == "failed" or (options.require_passed and found.status != "passed")
+    return EXIT_BLOCKED if unwanted else EXIT_OK
 
 
 def registered_ranges(registry: Registry, root: Path = ROOT) -> Mapping[str, str]:
@@ -130,10 +131,10 @@ def _quick(profile: Profile, registry: Registry, accept: Sequence[str]) -> Repor
     return preflight.run(profile, registry, quick=True, accept=accept)
 
 
-def _refuse_blocked(report: Report) -> None:
+def _refuse_blocked(report: Report | None) -> None:
     """LabError for a blocked report, with the first thing that stands in the way and its repair."""
-    blocked = [check for check in report.checks if check.status == "blocked"]
-    if not blocked:
+    blocked = [] if report is None else [check for check in report.checks if check.status == "blocked"]
+    if report is None or not blocked:
         return
     first = blocked[0]
     more = f" (and {len(blocked) - 1} more)" if len(blocked) > 1 else ""

@@ -27,20 +27,20 @@ SEED = 20
 SCOPE = tuple(sorted({*source.SHARED_SCOPE, "experiments/conformance", "tools/test_framework_conformance.py"}))
 
 
-def knobs(pages: Sequence[str], seed: int) -> dict[str, JsonValue]:
-    """Everything that decides which cases are drawn."""
-    return {"pages": list(pages), "seed": seed, "cases": "drawn per check", "threads": 1}
+def knobs(pages: Sequence[str], seed: int, faults: bool = True) -> dict[str, JsonValue]:
+    """Everything that decides which cases are drawn, and whether the faults were put in."""
+    return {"pages": list(pages), "seed": seed, "faults": faults, "cases": "drawn per check", "threads": 1}
 
 
-def workload(pages: Sequence[str], seed: int) -> Workload:
-    """The run as a workload; all ten pages, or one of them, under the usual seed are the registered ones."""
+def workload(pages: Sequence[str], seed: int, faults: bool = True) -> Workload:
+    """The run as a workload; all ten pages, or one of them, with faults and the usual seed are the registered ones."""
     whole = tuple(pages) == catalogue.IDS
     name = WORKLOAD if whole else "-".join(pages)[:60]
     return Workload(
         name=name,
         registered_digest=registered().get(name),
-        digest=digest_of(knobs(pages, seed)),
-        knobs=knobs(pages, seed),
+        digest=digest_of(knobs(pages, seed, faults)),
+        knobs=knobs(pages, seed, faults),
         dtype="float64",
         batch=1,
         sequence_length=1,
@@ -68,7 +68,7 @@ def record(run: RunResult, profile: ProfileFacts, label: str, began: datetime, d
         profile=profile,
         runtime=runtime_snapshot.collect(torch=run.versions.get("torch"), threads=Threads(intra_op=1)),
         model=Model(id="hand-written mechanisms", weights_source="random_init"),
-        workload=workload([page.page for page in run.pages], run.seed),
+        workload=workload([page.page for page in run.pages], run.seed, any(page.mutants for page in run.pages)),
         procedure=Procedure(
             rounds=1,
             steps_per_round=1,
