@@ -146,6 +146,22 @@ def test_a_lost_card_is_named() -> None:
     assert outcome.died.kind == "DeviceLost"
 
 
+_ARMED: list[int] = []
+
+
+def test_a_ctrl_c_during_the_fork_is_not_swallowed() -> None:
+    """Python runs its own callbacks around a fork and ignores what they raise: the handler must not run in there."""
+    os.register_at_fork(before=lambda: os.kill(os.getpid(), _ARMED.pop()) if _ARMED else None)
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        _ARMED.append(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            run(lambda enter: {})
+    finally:
+        signal.signal(signal.SIGINT, previous)
+    assert run(lambda enter: {"after": 1}).result == {"after": 1}
+
+
 _LEFT_BEHIND: list[bytes] = []
 
 

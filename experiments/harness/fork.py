@@ -33,6 +33,7 @@ Status = Literal["ok", "oom", "failed"]
 Job = Callable[[Callable[[Phase], None]], Mapping[str, JsonValue]]
 
 PHASES: tuple[Phase, ...] = get_args(Phase)
+HELD = frozenset({signal.SIGINT, signal.SIGTERM})
 DISK_FULL = "DiskFull"  # the kind of failure that is nobody's result: the run stops and can be resumed
 _OUT_OF_MEMORY = re.compile(r"out of memory|can't allocate memory|not enough memory|CUBLAS_STATUS_ALLOC_FAILED", re.I)
 _DEVICE_LOST = re.compile(r"device-side assert|unspecified launch failure|uncorrectable|has fallen off|no longer", re.I)
@@ -88,15 +89,22 @@ def run_forked(job: Job, *, time_limit_s: float) -> Outcome:
     read_end, write_end = os.pipe()
     with tempfile.TemporaryFile() as output:
         parent = os.getpid()
-        with warnings.catch_warnings():
-            # Python 3.12 warns of threads at fork. Imported libraries keep idle ones; no lock of ours is held here.
-            warnings.simplefilter("ignore", DeprecationWarning)
-            child = os.fork()
+        # Held during the fork: a Ctrl-C whose handler ran in one of Python's own at-fork callbacks would be swallowed.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, HELD)
+        try:
+            with warnings.catch_warnings():
+                # Python 3.12 warns of threads at fork. Imported libraries keep idle ones; no lock of ours is held here.
+                warnings.simplefilter("ignore", DeprecationWarning)
+                child = os.fork()
+        except OSError:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            raise
         if child == 0:
             os.close(read_end)
             _live_as_child(job, write_end, output.fileno(), parent)
         os.close(write_end)
         try:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             messages, timed_out = _listen(read_end, began + time_limit_s)
         except BaseException:
             _end(child)
@@ -168,6 +176,7 @@ def _live_as_child(job: Job, write_end: int, output: int, parent: int) -> NoRetu
         _follow_parent(parent)
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD)
         os.dup2(output, 1)
         os.dup2(output, 2)
         gc.freeze()  # what the parent imported stays out of the child's collections, and its pages stay shared
