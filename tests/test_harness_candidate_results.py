@@ -9,8 +9,9 @@ import pytest
 from sample_plans import plan_of
 
 from experiments.evidence import summary
-from experiments.evidence.candidate import Candidate
-from experiments.harness import candidate_results
+from experiments.evidence.candidate import Candidate, Floor, Prediction
+from experiments.evidence.runtime_snapshot import collect
+from experiments.harness import candidate_results, recording
 from experiments.harness.experiment import CandidateSpec, Forecast, ForecastRequest
 from experiments.harness.fork import Died, Outcome
 from experiments.harness.plan import Plan
@@ -178,8 +179,6 @@ def test_an_error_beyond_rounding_fails_and_the_repetition_widens_the_yardstick(
 
 
 def test_a_prediction_gets_its_residual_and_a_floor_its_distance(plan: Plan) -> None:
-    from experiments.evidence.candidate import Floor, Prediction
-
     def forecast(request: ForecastRequest) -> Forecast:
         step = Prediction(quantity="step_ms", formula="f", unit="ms", predicted=4.0)
         peak = Prediction(quantity="peak_allocated_bytes", formula="f", unit="bytes", predicted=8)
@@ -227,3 +226,69 @@ def test_a_difference_beyond_the_noise_is_one(plan: Plan) -> None:
     }
     (comparison,) = [e for e in summary.comparisons(run_of(plan, times)) if e.quantity == "step_ms"]
     assert comparison.verdict == "faster"
+
+
+# Ratios to the baseline, peers, and what is not timed
+
+
+def predicting(quantity: str) -> Any:
+    """A page that predicts 1.25 x the baseline for every candidate."""
+    entry = Prediction(quantity=quantity, formula="f", unit="ratio", predicted=1.25)
+    return lambda request: Forecast(predictions=(entry,) if request.spec.role == "candidate" else ())
+
+
+@pytest.mark.parametrize(("quantity", "ratio"), [("step_ratio", 1.5), ("busy_ratio", 1.1)])
+def test_a_predicted_ratio_is_measured_once_all_candidates_are_there(plan: Plan, quantity: str, ratio: float) -> None:
+    answers: dict[str, Outcome] = {}
+    for name, step, busy in (("fp32", 100.0, 90.0), ("bf16", 150.0, 99.0)):
+        answers[f"gate / {name}"] = gate()
+        answers[f"measure / {name} / round 0"] = measured([step, step], busy_ms=busy)
+    built = [build(plan, answers, name, forecast=predicting(quantity)) for name in ("fp32", "bf16")]
+    assert built[1].predictions[0].measured is None, "one candidate alone knows no ratio"
+    baseline, other = candidate_results.with_ratios(built, summary.comparisons(built))
+    assert baseline.predictions == ()
+    (found,) = other.predictions
+    assert found.measured == pytest.approx(ratio)
+    assert found.residual == pytest.approx(ratio / 1.25 - 1)
+
+
+def test_a_ratio_to_nothing_stays_unmeasured_and_other_predictions_are_left_alone(plan: Plan) -> None:
+    entries = (
+        Prediction(quantity="step_ratio", formula="f", unit="ratio", predicted=1.25),
+        Prediction(quantity="step_ms", formula="f", unit="ms", predicted=100.0),
+    )
+    answers = {"gate / bf16": gate(), "measure / bf16 / round 0": measured([150.0])}
+    built = build(plan, answers, forecast=lambda request: Forecast(predictions=entries))
+    (kept,) = candidate_results.with_ratios([built], summary.comparisons([built]))
+    assert [entry.measured for entry in kept.predictions] == [None, 150.0]
+    assert kept.predictions[0].residual is None
+
+
+def test_a_whole_record_has_its_predicted_ratio_measured(plan: Plan) -> None:
+    answers: dict[str, Outcome] = {}
+    for name, step in (("fp32", 100.0), ("fp32 (again)", 100.0), ("bf16", 130.0)):
+        answers[f"gate / {name}"] = gate()
+        for number in range(2):
+            answers[f"measure / {name} / round {number}"] = measured([step, step])
+    experiment = replace(EXPERIMENT, forecast=predicting("step_ratio"))
+    made = recording.record(experiment, plan, SHAPE, answers, collect(), resumed=0, duration_s=1.0)
+    (found,) = [entry for one in made.candidates for entry in one.predictions]
+    assert (found.measured, found.residual) == (pytest.approx(1.3), pytest.approx(0.04))
+
+
+def test_the_version_of_somebody_else_s_code_is_kept_with_the_settings(plan: Plan) -> None:
+    peer = {"peer": "trl 1.16.0"}
+    answers = {"gate / bf16": gate(notes=peer), "measure / bf16 / round 0": measured([1.0], notes=peer)}
+    assert build(plan, answers).settings == {"head": "full", "peer": "trl 1.16.0"}
+    assert "peer" not in build(plan, {"gate / bf16": gate()}).settings
+
+
+def test_what_is_not_timed_is_done_when_its_gate_is(plan: Plan) -> None:
+    specs = tuple(replace(spec, timed=spec.name != "bf16") for spec in plan.specs)
+    untimed = replace(plan, specs=specs)
+    assert not [task for task in untimed.tasks() if task.kind == "measure" and task.candidate == "bf16"]
+    found = build(untimed, {"gate / bf16": gate()})
+    assert (found.status, found.samples, found.summary) == ("ok", (), None)
+    unfinished = build(untimed, {})
+    assert unfinished.failure is not None
+    assert unfinished.failure.message == "no gate task was finished"
