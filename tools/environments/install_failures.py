@@ -23,9 +23,8 @@ _ABSENT = (
     re.compile(rf"Because {_NAME} was not found in the (?:package registry|provided package locations)"),
     re.compile(rf"No matching distribution found for {_NAME}"),
     re.compile(rf"[Bb]ecause there (?:is|are) no versions? of {_NAME}"),
-    re.compile(rf"Because only [^\n]* of {_NAME} (?:is|are) available"),
-    re.compile(rf"Because {_NAME} needs to be downloaded from a registry"),
-    re.compile(rf"(?:requirements are|no solution found)[^\n]*\n?[^\n]*[Bb]ecause {_NAME}", re.IGNORECASE),
+    re.compile(rf"Because only [^\n]* (?:is|are) available and you require {_NAME}"),
+    re.compile(r"not available from current channels:\s*- (\S+)"),
 )
 _CONFLICT = re.compile(r"ResolutionImpossible|conflicting dependencies|we can conclude that|are unsatisfiable")
 _UNREACHABLE = re.compile(
@@ -49,6 +48,10 @@ def explain(step: Step, code: int, lines: Sequence[str], free_bytes: int) -> Lab
         return LabError("room on the disk", found, mend, where)
     if _REFUSED.search(text) and not _UNREACHABLE.search(text):
         return LabError("a folder this user may write", _line_of(_REFUSED, text), f"mend its owner, {AGAIN}", where)
+    if _LOGIN.search(text):
+        found = f"{_address(text)}: {_line_of(_LOGIN, text)}"
+        mend = f"give the right login in its address; {AGAIN}"
+        return LabError("a package source that lets you in", found, mend, where)
     if package := _absent(text):
         found = f"{package}: the package sources in use do not have it"
         mend = f"use a source that has it: {NEXT_STEP}; {AGAIN}"
@@ -58,10 +61,6 @@ def explain(step: Step, code: int, lines: Sequence[str], free_bytes: int) -> Lab
     if _UNREACHABLE.search(text):
         found = f"{_address(text)} did not answer: {_line_of(_UNREACHABLE, text)}"
         return LabError("a package source that answers", found, f"{NEXT_STEP}; {AGAIN}", where)
-    if _LOGIN.search(text):
-        found = f"{_address(text)}: {_line_of(_LOGIN, text)}"
-        mend = f"give the right login in its address; {AGAIN}"
-        return LabError("a package source that lets you in", found, mend, where)
     if _CONFLICT.search(text):
         return LabError(f"versions that fit each other, as {_subject(step)}", last, f"{NEXT_STEP}; {AGAIN}", where)
     return LabError(
@@ -72,7 +71,7 @@ def explain(step: Step, code: int, lines: Sequence[str], free_bytes: int) -> Lab
 def _absent(text: str) -> str | None:
     for pattern in _ABSENT:
         if match := pattern.search(text):
-            return match[1]
+            return match[1].rstrip(",.;:")
     return None
 
 

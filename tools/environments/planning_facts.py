@@ -19,6 +19,7 @@ from tools.environments.planning import Facts, Interpreter, Request
 from tools.environments.requirement_text import RequirementLine
 from tools.environments.torch_wheel import TorchChoice
 
+PLACES = ("/usr/local/bin", "/usr/bin", "/opt/homebrew/bin")  # looked into after PATH
 _ASK = (
     "import json, sys, venv; print(json.dumps("
     "['.'.join(map(str, sys.version_info[:3])), getattr(sys, '_base_executable', None) or sys.executable]))"
@@ -218,7 +219,7 @@ def _candidates(version: str, environ: Mapping[str, str]) -> Iterator[str]:
     folders = [Path(folder) for folder in environ.get("PATH", os.defpath).split(os.pathsep) if folder]
     pyenv = Path(environ.get("PYENV_ROOT") or Path(environ.get("HOME") or "/nonexistent") / ".pyenv")
     folders += [path / "bin" for path in sorted(pyenv.glob(f"versions/{version}*"), reverse=True)]
-    folders += [Path("/usr/local/bin"), Path("/usr/bin"), Path("/opt/homebrew/bin")]
+    folders += [Path(place) for place in PLACES]
     for folder in dict.fromkeys(folders):
         path = folder / f"python{version}"
         if os.access(path, os.X_OK):
