@@ -85,6 +85,14 @@ def test_real_gpu_without_a_card_is_no_gpu_evidence() -> None:
     assert codes(record)[0] == "no_device"
 
 
+def test_a_cpu_image_never_yields_gpu_evidence() -> None:
+    check = Check("container.image", "blocked", "an image built for P", "an image for TRAIN-CPU", "nox -s P -- --image")
+    record = gpu_record(profile=replace(gpu_record().profile, preflight=report("P", check)))
+    assert record.evidence_level == "cpu_mechanism"
+    assert [(limit.code, limit.lift) for limit in record.limits[:1]] == [("other_image", "nox -s P -- --image")]
+    assert all(claim.level == "cpu_mechanism" for claim in record.claims)
+
+
 def test_a_cpu_profile_cannot_reach_a_gpu_level_by_passing_preflight() -> None:
     assert cpu_record(profile=gpu_record().profile).evidence_level == "cpu_mechanism"
 

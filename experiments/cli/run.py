@@ -90,6 +90,7 @@ def _begin(experiment: Experiment, args: argparse.Namespace, label: str, listene
             where="--run-mode",
             code=EXIT_USAGE,
         )
+    profile_check.refuse_unvalidated(profile, mode, args.workload or "smoke")
     workload, registered = _workload(experiment, args)
     model = _model(args, workload)
     hub_id = model.id if model.source == "hub" and not model.local_files_only else None
@@ -130,6 +131,7 @@ def _resume(experiment: Experiment, args: argparse.Namespace, listener: Listener
     folder = run_folder.to_resume(experiment.name, args.resume)
 
     def again(begun: Plan) -> Prepared:
+        profile_check.refuse_unvalidated(profile_check.load().get(begun.profile.id), begun.mode, begun.workload.name)
         return preparing.again(begun, experiment, _folder(experiment.name), lambda text: _note(listener, text))
 
     return session.resume(experiment, folder, again, listener)

@@ -21,6 +21,7 @@ from experiments.evidence.vocabulary import Level
 
 # Checks of a preflight that together mean "the ranges and the exact build hold", whoever made the environment.
 ON_PROFILE = ("torch.build", "packages.versions")
+IMAGE_CHECK = "container.image"
 PROFILES = "python tools/environment_preflight.py --list-profiles"
 
 
@@ -79,6 +80,8 @@ def _level(record: Record) -> tuple[Level, tuple[Limit, ...]]:
     if not record.runtime.devices:
         reason = "run mode real_gpu, but the runtime snapshot holds no card"
         return "cpu_mechanism", (level_limit("no_device", reason, f"check that nvidia-smi answers, then {again}"),)
+    if foreign := _other_image(record):
+        return "cpu_mechanism", (foreign,)
     reasons = (
         *_off_profile(record),
         *_unregistered(record, again),
@@ -87,6 +90,16 @@ def _level(record: Record) -> tuple[Level, tuple[Limit, ...]]:
         *_gates(record.candidates),
     )
     return "gpu_smoke" if reasons else "gpu_measured", reasons
+
+
+def _other_image(record: Record) -> Limit | None:
+    """The limit of a run on a card inside an image that was not built for its profile."""
+    report = record.profile.preflight
+    for check in report.checks if report else ():
+        if check.id == IMAGE_CHECK and check.status == "blocked":
+            reason = f"{check.found}, not one for {record.profile.id}"
+            return level_limit("other_image", reason, check.repair or f"nox -s {record.profile.id} -- --image")
+    return None
 
 
 def _off_profile(record: Record) -> tuple[Limit, ...]:

@@ -17,6 +17,7 @@ LEVEL_LIMITS: Mapping[str, str] = {
     "not_executed": "only a ledger or a formula was computed, or no candidate came as far as a step",
     "cpu_only": "it ran on CPU: numerics and semantics, never a GPU's memory or speed",
     "no_device": "the run mode says GPU, but no card is in the runtime snapshot",
+    "other_image": "it ran in an image that was built for another profile: a CPU image never yields GPU evidence",
     "off_profile": "a check that makes an environment the profile's did not hold",
     "profile_not_checked": "such a check was not made: quick preflight, or none",
     "unregistered_workload": "the workload is not one the experiment registers",

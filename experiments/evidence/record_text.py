@@ -26,6 +26,7 @@ SILENCES: Mapping[str, str] = {
     "not_executed": "anything measured: nothing was executed",
     "cpu_only": "anything about GPU memory or speed",
     "no_device": "anything about a GPU",
+    "other_image": "anything about a GPU: the image was not the profile's",
     "off_profile": "anything about the profile: the environment was another",
     "profile_not_checked": "that the environment was the profile's",
     "unregistered_workload": "anything comparable with registered workloads",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,8 +10,8 @@ from pathlib import Path
 from experiments.evidence.subject import ProfileFacts
 from experiments.evidence.vocabulary import RunMode
 from experiments.harness.experiment import Experiment
+from tools.environments import gpu_validation, requirement_text
 from tools.environments import registry as registries
-from tools.environments import requirement_text
 from tools.environments.errors import EXIT_USAGE, LabError
 from tools.environments.layout import ROOT
 from tools.environments.model import Profile
@@ -63,6 +64,12 @@ def check(
         requirement_digest=requirement_text.digest(profile, ROOT),
         preflight=report,
     )
+
+
+def refuse_unvalidated(profile: Profile, mode: RunMode, workload: str) -> None:
+    """In CNB and in an image a card has to be validated first. Raises LabError, and only for run mode `real_gpu`."""
+    if mode == "real_gpu":
+        gpu_validation.refuse_unvalidated(profile, workload, os.environ)
 
 
 def load() -> Registry:

@@ -233,4 +233,7 @@ def _refuse_other_image(records: Sequence[Path], digest: str) -> None:
 
 
 def _name(command: Sequence[str]) -> str:
-    return command[3] if command[:2] == ["-m", "experiments"] else Path(command[0]).stem
+    """How a command of a profile's session is told: by its experiment, else by its module or script."""
+    if command[:2] == ["-m", "experiments"]:
+        return command[3]
+    return command[1].rpartition(".")[2] if command[0] == "-m" else Path(command[0]).stem
