@@ -90,6 +90,9 @@ def declare(profile: Profile) -> None:
     def session(session: nox.Session) -> None:
         with plainly(session):
             options = profile_session.parse(session.posargs)
+            if options.image is not None:
+                script(session, sys.executable, profile_session.in_image(profile, options))
+                return
             script(session, sys.executable, profile_session.install(profile, options))
             if options.dry_run:
                 return

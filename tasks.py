@@ -24,7 +24,7 @@ from tools.environments.errors import EXIT_USAGE, LabError, render  # noqa: E402
 if "--" in sys.argv and Path(sys.argv[0]).stem in ("invoke", "inv", "__main__"):
     raise Exit('invoke drops what follows `--`; give it as --options "..." instead', code=EXIT_USAGE)
 
-GPU_VALIDATION = ROOT / "tools" / "validate_cnb_gpu.sh"
+GPU_VALIDATION = "tools/validate_cnb_gpu.sh"
 
 
 def task(body: Callable[..., None]) -> Task[Any]:
@@ -85,13 +85,17 @@ def experiment(_: Context, profile: str, name: str = "", workload: str = "smoke"
 
 
 @task
-def verify_gpu(context: Context, profile: str = "TRAIN-CUDA-MECHANISM", options: str = "") -> None:
-    """Install, preflight, validate the GPU image where its script is, then the smoke workloads."""
-    install(context, profile, options)
-    preflight(context, profile, options)
-    if GPU_VALIDATION.exists():
-        call("bash", str(GPU_VALIDATION))
-    experiment(context, profile, options=options)
+def verify_gpu(_: Context, profile: str = "TRAIN-CUDA-MECHANISM", options: str = "") -> None:
+    """Install, preflight, validate the card, then the smoke workloads; the first that is blocked ends it."""
+    given = profile_session.parse(shlex.split(options))
+    entry = registry.load().get(profile)
+    call(sys.executable, *profile_session.install(entry, given))
+    python = profile_session.environment_python(entry, given)
+    checked, *experiments = profile_session.after_install(entry, given)
+    call(python, *checked)
+    call("sh", GPU_VALIDATION, "--profile", profile, "--python", python, *given.accepted)
+    for command in experiments:
+        call(python, *command)
 
 
 @task
@@ -120,6 +124,30 @@ def check(_: Context) -> None:
     call(sys.executable, "-m", "tools.documents", "check")
 
 
+def image_task(action: str, about: str) -> Task[Any]:
+    """A task that hands on to `python -m tools.containers ACTION`, which talks to the Docker engine."""
+
+    def one(_: Context, profile: str = "", cpu: bool = False, gpu: bool = False, options: str = "") -> None:
+        which = ["--profile", profile] if profile else []
+        which += [option for option, given in (("--cpu", cpu), ("--gpu", gpu)) if given]
+        call(sys.executable, "-m", "tools.containers", action, *which, *shlex.split(options))
+
+    def every(_: Context) -> None:
+        call(sys.executable, "-m", "tools.containers", action)
+
+    body = one if action in ("build", "smoke") else every
+    body.__name__, body.__doc__ = action, about
+    return task(body)
+
+
+IMAGES = {
+    "build": "Build the image of a profile (--profile ID, --cpu or --gpu).",
+    "smoke": "Prove a built image: preflight, registration and experiments inside; records are read out.",
+    "list": "The images of this project, and whether they are current.",
+    "prune": "Remove what newer images replaced.",
+}
+
+
 def result_task(action: str, about: str) -> Task[Any]:
     """A task that hands on to `python -m experiments results ACTION`, in the environment that runs invoke."""
 
@@ -146,6 +174,7 @@ RESULTS = {
 namespace = Collection(install, preflight, register, experiment, verify_gpu, conformance)
 namespace.add_collection(Collection("ci", matrix=matrix))
 namespace.add_collection(Collection("assets", sync, check))
+namespace.add_collection(Collection("image", **{action: image_task(action, about) for action, about in IMAGES.items()}))
 namespace.add_collection(
     Collection("results", **{action: result_task(action, about) for action, about in RESULTS.items()})
 )

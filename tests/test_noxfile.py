@@ -114,6 +114,15 @@ def test_a_dry_run_only_plans(clone: Path) -> None:
     assert calls(clone) == [["install_environment_profile.py", "--profile", "TRAIN-CUDA-MECHANISM", "--dry-run"]]
 
 
+def test_in_the_image_the_session_is_one_command(clone: Path) -> None:
+    (clone / "tools" / "containers" / "__main__.py").write_text(RECORDER)
+    done = nox("-s", "TRAIN-CPU", "--", "--image", "--base-image", "b", "--run-label", "L", cwd=clone)
+    assert done.returncode == 0, done.stderr
+    (command,) = calls(clone)
+    wanted = ["run", "--profile", "TRAIN-CPU", "--base-image", "b", "--workload", "smoke", "--run-label", "L"]
+    assert command == ["__main__.py", *wanted]
+
+
 def test_a_profile_without_an_experiment_says_so(clone: Path) -> None:
     bare = next(profile.id for profile in registry.load(ROOT).profiles.values() if not profile.experiments)
     done = nox("-s", bare, cwd=clone)

@@ -57,6 +57,37 @@ def test_each_option_goes_to_the_command_that_takes_it(profile: Profile) -> None
     assert run[3:] == shlex.split(f"second --workload default --profile TRAIN-CPU {for_the_run}")
 
 
+def test_in_the_image_the_build_and_the_runs_get_their_own_options(profile: Profile) -> None:
+    build = (
+        "--base-image b --ca c --network host --user root --index-url u --torch-index t --find-links a --find-links d"
+    )
+    runs = "--run-label L --accept python.path"
+    given = f"--image {build} {runs} --workload default --experiment second"
+    command = profile_session.in_image(profile, profile_session.parse(shlex.split(given)))
+    wanted = f"-m tools.containers run --profile TRAIN-CPU {build} --workload default --experiment second {runs}"
+    assert command == shlex.split(wanted)
+
+
+def test_in_the_image_a_dry_run_is_the_installer_s(profile: Profile) -> None:
+    command = profile_session.in_image(profile, profile_session.parse(["--image", "--dry-run", "--find-links", "a"]))
+    assert command[1:] == shlex.split("--profile TRAIN-CPU --target image --find-links a --dry-run")
+
+
+@pytest.mark.parametrize(
+    ("given", "where"),
+    [
+        ("--image --backend uv", "--backend"),
+        ("--image --recreate", "--recreate"),
+        ("--ca f", "--ca"),
+        ("--base-image b", "--base-image"),
+    ],
+)
+def test_options_of_the_other_way_are_wrong_usage(given: str, where: str) -> None:
+    with pytest.raises(LabError) as refused:
+        profile_session.parse(shlex.split(given))
+    assert (refused.value.where, refused.value.code) == (where, EXIT_USAGE)
+
+
 @pytest.mark.parametrize("given", [["--no-such"], ["positional"], ["--workload"], ["--back", "venv"]])
 def test_what_nothing_takes_is_wrong_usage(given: list[str]) -> None:
     with pytest.raises(LabError) as refused:

@@ -29,6 +29,7 @@ sys.exit(7 if "--recreate" in sys.argv else 0)
     "tools/register_notebook_runtime.py": "",
     "tools/test_framework_conformance.py": "sys.exit(1)",
     "tools/documents/__main__.py": "",
+    "tools/containers/__main__.py": "",
     "experiments/__main__.py": "",
 }
 
@@ -65,6 +66,7 @@ def test_every_pipeline_is_listed_with_what_it_does() -> None:
     assert names == {
         "ci": {"matrix"},
         "assets": {"sync", "check"},
+        "image": {"build", "smoke", "list", "prune"},
         "results": {"list", "show", "verify", "promote", "clear"},
     }
 
@@ -115,14 +117,38 @@ def test_an_experiment_runs_after_preflight_in_the_profile_s_environment(clone: 
 
 
 def test_verify_gpu_chains_install_preflight_and_smoke(clone: Path) -> None:
-    (clone / "tools" / "validate_cnb_gpu.sh").write_text("echo validated >> validated\n")
+    (clone / "tools" / "validate_cnb_gpu.sh").write_text('echo "$*" >> validated\n')
     done = invoke("verify-gpu", "--profile", "TRAIN-CUDA-MECHANISM", cwd=clone)
     assert done.returncode == 0, done.stderr
-    assert (clone / "validated").read_text() == "validated\n"
+    assert (clone / "validated").read_text() == f"--profile TRAIN-CUDA-MECHANISM --python {sys.executable}\n"
     names = [call[0] for call in calls(clone) if "--json" not in call]
     runs = len(registry.load(ROOT).get("TRAIN-CUDA-MECHANISM").experiments)
     assert names[:2] == ["install_environment_profile.py", "environment_preflight.py"]
     assert names.count("__main__.py") == runs
+
+
+def test_verify_gpu_hands_what_was_accepted_to_every_step(clone: Path) -> None:
+    (clone / "tools" / "validate_cnb_gpu.sh").write_text('echo "$*" >> validated\n')
+    assert invoke("verify-gpu", "--options", "--accept host.memory", cwd=clone).returncode == 0
+    assert (clone / "validated").read_text().endswith("--accept host.memory\n")
+    asked = [call for call in calls(clone) if call[0] in ("environment_preflight.py", "__main__.py")]
+    assert asked
+    assert all(call[-2:] == ["--accept", "host.memory"] for call in asked)
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        (["image.build", "--profile", "PT-CPU"], ["build", "--profile", "PT-CPU"]),
+        (["image.build", "--gpu", "--options", "--no-cache --json"], ["build", "--gpu", "--no-cache", "--json"]),
+        (["image.smoke", "--cpu"], ["smoke", "--cpu"]),
+        (["image.list"], ["list"]),
+        (["image.prune"], ["prune"]),
+    ],
+)
+def test_the_image_tasks_hand_on(clone: Path, given: list[str], wanted: list[str]) -> None:
+    assert invoke(*given, cwd=clone).returncode == 0
+    assert [call[1:] for call in calls(clone)] == [wanted]
 
 
 def test_verify_gpu_stops_where_the_image_does_not_hold(clone: Path) -> None:

@@ -26,7 +26,18 @@ if TYPE_CHECKING:
     from tools.environments.index_settings import IndexSettings
 
 NAME = "automation"
-PREFIX = ENVS / NAME
+
+
+def place(envs: Path = ENVS, environ: Mapping[str, str] = os.environ) -> Path:
+    """Where it lies: beside the environments; in the user's cache where that is not theirs to write, as in an image."""
+    nearest = next(folder for folder in (envs, *envs.parents) if folder.exists())
+    if os.access(nearest, os.W_OK):
+        return envs / NAME
+    cache = environ.get("XDG_CACHE_HOME") or os.path.join(environ.get("HOME") or "/nonexistent", ".cache")
+    return Path(cache) / "training-mechanism-lab" / NAME
+
+
+PREFIX = place()
 REQUIREMENT_FILE = REQUIREMENTS / "automation.txt"
 TOOLS = ("nox", "invoke", "uv", "python")
 _STAMP = "automation-stamp.json"

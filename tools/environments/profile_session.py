@@ -44,6 +44,9 @@ _FOR_THE_EXPERIMENTS: dict[str, str | None] = {
     "--memory-cap-gib": "N",
     "--accept": "CHECK",
 }
+# options of an image's build; the installer's three on where packages come from count there too
+_FOR_THE_IMAGE: dict[str, str | None] = {"--base-image": "NAME", "--ca": "FILE", "--network": "NAME", "--user": "NAME"}
+_ALSO_FOR_THE_IMAGE = ("--index-url", "--torch-index", "--find-links", "--dry-run")
 
 # What a profile's `experiments` may name besides folders of experiments/<topic>/: command lines of their own.
 OWN_COMMANDS: dict[str, tuple[str, ...]] = {
@@ -62,25 +65,28 @@ class Options:
     workload: str = "smoke"
     only: tuple[str, ...] = ()  # experiments to run; empty: all of the profile's
     dry_run: bool = False
+    image: tuple[str, ...] | None = None  # options of the build, where all of it is done in the profile's image
 
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Usage errors as every other error here, instead of leaving the process."""
-        known = " ".join(sorted([*_FOR_THE_INSTALLER, *_FOR_THE_EXPERIMENTS, "--workload", "--experiment"]))
+        own = ("--workload", "--experiment", "--image")
+        known = " ".join(sorted([*_FOR_THE_INSTALLER, *_FOR_THE_EXPERIMENTS, *_FOR_THE_IMAGE, *own]))
         raise LabError("options of a profile's session", message, f"after -- these are known: {known}", code=EXIT_USAGE)
 
 
 def parse(arguments: Sequence[str]) -> Options:
-    """The options after `--`. LabError (usage) for one that neither the installer nor an experiment takes."""
+    """The options after `--`. LabError (usage) for one that is not known, or does not go with --image."""
     parser = _Parser(prog="--", add_help=False, allow_abbrev=False)
-    for option, value in {**_FOR_THE_INSTALLER, **_FOR_THE_EXPERIMENTS}.items():
+    for option, value in {**_FOR_THE_INSTALLER, **_FOR_THE_EXPERIMENTS, **_FOR_THE_IMAGE}.items():
         if value is None:
             parser.add_argument(option, action="store_true")
         else:
             parser.add_argument(option, action="append", default=[], metavar=value)
     parser.add_argument("--workload", default="smoke")
     parser.add_argument("--experiment", action="append", default=[])
+    parser.add_argument("--image", action="store_true")
     given = vars(parser.parse_args(list(arguments)))
     return Options(
         installer=_again(_FOR_THE_INSTALLER, given),
@@ -89,12 +95,22 @@ def parse(arguments: Sequence[str]) -> Options:
         workload=given["workload"],
         only=tuple(given["experiment"]),
         dry_run=given["dry_run"],
+        image=_image(given),
     )
 
 
 def install(profile: Profile, options: Options) -> list[str]:
     """Gate, then install, or find the environment current. The arguments for any Python 3.11 or 3.12."""
     return [INSTALLER, "--profile", profile.id, *options.installer]
+
+
+def in_image(profile: Profile, options: Options) -> list[str]:
+    """Build the profile's image, then do in it what a session does; with --dry-run only say what would be installed."""
+    if options.dry_run:
+        return [INSTALLER, "--profile", profile.id, "--target", "image", *options.installer]
+    chosen = [part for name in options.only for part in ("--experiment", name)]
+    rest = ["--workload", options.workload, *chosen, *options.experiments]
+    return ["-m", "tools.containers", "run", "--profile", profile.id, *(options.image or ()), *rest]
 
 
 def environment_python(profile: Profile, options: Options, *, python: str = sys.executable, root: Path = ROOT) -> str:
@@ -148,6 +164,24 @@ def _run(name: str, profile: Profile, options: Options) -> list[str]:
         return [*OWN_COMMANDS[name], "--profile", profile.id]
     common = ["--workload", options.workload, "--profile", profile.id, *options.experiments]
     return ["-m", "experiments", "run", name, *common]
+
+
+def _image(given: dict[str, object]) -> tuple[str, ...] | None:
+    """The options of the build; None without --image. LabError (usage) for one that the other way alone takes."""
+    other = _FOR_THE_IMAGE if not given["image"] else [o for o in _FOR_THE_INSTALLER if o not in _ALSO_FOR_THE_IMAGE]
+    for option in other:
+        if given[option.removeprefix("--").replace("-", "_")]:
+            raise LabError(
+                wanted="options that go together",
+                found=f"{option} {'with' if given['image'] else 'without'} --image",
+                next=f"leave {option} out" if given["image"] else "add --image, or leave it out",
+                where=option,
+                code=EXIT_USAGE,
+            )
+    if not given["image"]:
+        return None
+    sources = {option: _FOR_THE_INSTALLER[option] for option in _ALSO_FOR_THE_IMAGE if option != "--dry-run"}
+    return _again({**_FOR_THE_IMAGE, **sources}, given)
 
 
 def _again(table: dict[str, str | None], given: dict[str, object]) -> tuple[str, ...]:
