@@ -198,12 +198,22 @@ class _KeptOutputs:
     def __init__(self, operators: Collection[Any]) -> None:
         self.operators = operators
         self.outputs: list[tuple[Tensor, int]] = []  # with the version each had when it was kept
+        self.disguises: dict[int, tuple[Tensor, int]] = {}  # the same memory under another version counter
 
     def recording(self) -> Any:
         return _Recorder(self) if self.operators else nullcontext()
 
     def replaying(self) -> Any:
         return _Replayer(self) if self.operators else nullcontext()
+
+    def disguised(self, view: Tensor) -> None:
+        """Watch the other face of what was kept last.
+
+        A product of three dimensions comes as a matrix and is handed on by `_unsafe_view`, which counts versions anew: a
+        change in place of what the block sees would not show in what was kept.
+        """
+        if self.outputs and self.outputs[-1][0].untyped_storage()._cdata == view.untyped_storage()._cdata:
+            self.disguises[len(self.outputs) - 1] = _alias(view), view._version
 
 
 class _Recorder(TorchDispatchMode):
@@ -215,6 +225,8 @@ class _Recorder(TorchDispatchMode):
         output = operator(*args, **(kwargs or {}))
         if operator in self._kept.operators:
             self._kept.outputs.append((_alias(output), output._version))
+        elif operator is torch.ops.aten._unsafe_view.default:
+            self._kept.disguised(output)
         return output
 
 
@@ -229,9 +241,12 @@ class _Replayer(TorchDispatchMode):
         if self._next == len(self._kept.outputs):
             raise CheckpointError(f"the second run calls {operator} more often than the first")
         output, version = self._kept.outputs[self._next]
+        disguise, seen = self._kept.disguises.get(self._next, (output, output._version))
         self._next += 1
         if output._version != version:
             raise CheckpointError(f"an output of {operator} was kept and then changed in place")
+        if disguise._version != seen:
+            raise CheckpointError(f"an output of {operator} was kept and then changed in place, in another shape")
         return _alias(output)
 
 

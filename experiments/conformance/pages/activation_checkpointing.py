@@ -116,11 +116,15 @@ def selective(trial: Trial) -> None:
 
 
 def kept_and_changed(trial: Trial) -> None:
-    """An output that is kept and then changed in place is refused in backward, by torch's selective form as well."""
+    """An output that is kept and then changed in place is refused in backward, by torch's selective form as well.
+
+    A product of three dimensions is handed on under another version counter: torch's form does not notice that one.
+    """
     m = trial.mechanism("checkpoint")
     size = trial.case.integer("size", 1, 5)
     weight = trial.case.normal(size, size).requires_grad_()
-    x = trial.case.normal(3, size).requires_grad_()
+    flat = trial.case.choice("dimensions", (2, 3)) == 2
+    x = trial.case.normal(*((3, size) if flat else (2, 3, size))).requires_grad_()
 
     def block(x: Tensor) -> Tensor:
         hidden = x @ weight
@@ -129,7 +133,7 @@ def kept_and_changed(trial: Trial) -> None:
 
     contexts = partial(torch_checkpoint.create_selective_checkpoint_contexts, list(m.MATRIX_PRODUCTS))
     kept = partial(torch_checkpoint.checkpoint, use_reentrant=False, context_fn=contexts)
-    theirs = raises(RuntimeError, lambda: kept(block, x).sum().backward())
+    theirs = raises(RuntimeError, lambda: kept(block, x).sum().backward()) if flat else True
     ours = raises(m.CheckpointError, lambda: m.checkpoint(block, x, keep=m.MATRIX_PRODUCTS).sum().backward())
     trial.compare.exactly("refuses a kept output changed in place", ours, theirs)
 
