@@ -294,7 +294,7 @@ def test_fault_13_an_in_place_change_of_a_kept_output_is_noticed(bench: PageBenc
     with pytest.raises(mechanism.CheckpointError, match="changed in place"):
         spoiled(mechanism.checkpoint).step()
     blind = gradients(spoiled(mutant("disguise_unseen").checkpoint))
-    assert float((blind - honest).norm() / honest.norm()) > 0.1
+    assert float((blind - honest).norm() / honest.norm()) > 1e-3, "a hundred times what fp32 rounds away"
 
 
 # Conclusions

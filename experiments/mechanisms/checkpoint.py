@@ -209,8 +209,8 @@ class _KeptOutputs:
     def disguised(self, view: Tensor) -> None:
         """Watch the other face of what was kept last.
 
-        A product of three dimensions comes as a matrix and is handed on by `_unsafe_view`, which counts versions anew: a
-        change in place of what the block sees would not show in what was kept.
+        A product of three dimensions comes as a matrix and is handed on by `_unsafe_view`, which counts versions anew:
+        a change in place of what the block sees would not show in what was kept.
         """
         if self.outputs and self.outputs[-1][0].untyped_storage()._cdata == view.untyped_storage()._cdata:
             self.disguises[len(self.outputs) - 1] = _alias(view), view._version
