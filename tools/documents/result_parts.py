@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 
 from experiments.cli import discovery
@@ -79,13 +80,26 @@ def rows(registry: Registry, entries: Sequence[Entry], arguments: Sequence[str],
     order = {profile.id: place for place, profile in enumerate(members)}
     found = [row for row in index.rows(wanted(members), entries) if row.profile in order]
     ordered = sorted(found, key=lambda row: (order[row.profile], row.experiment))
-    return table(_HEAD[lang], [_cells(row, path, lang) for row in ordered])
+    cells: list[tuple[str, ...]] = []
+    for _, group in groupby(ordered, key=lambda row: (row.profile, row.experiment)):
+        together = list(group)
+        cells += [_cells(row, path, lang) for row in together if row.entries]
+        cells += _unmeasured([row for row in together if not row.entries], lang)
+    return table(_HEAD[lang], cells)
+
+
+def _unmeasured(rows: Sequence[Row], lang: Language) -> list[tuple[str, ...]]:
+    """One line for all workloads of an experiment that nobody has measured under this profile."""
+    if not rows:
+        return []
+    workloads = ", ".join(f"`{row.workload}`" for row in rows)
+    return [(f"`{rows[0].profile}`", f"`{rows[0].experiment}`", workloads, _NOT_MEASURED[lang], "", "", "")]
 
 
 def _cells(row: Row, path: Path, lang: Language) -> tuple[str, ...]:
-    status = _NOT_MEASURED[lang] if row.status == index.NOT_MEASURED else f"`{row.status}`"
     runs = ", ".join(f"[{entry.record.identity.run_label}]({_link(entry, path)})" for entry in row.entries)
-    decision = row.entries[0].record.decision.code if row.entries else ""
+    decision = row.entries[0].record.decision.code
+    status = f"`{row.status}`"
     return f"`{row.profile}`", f"`{row.experiment}`", f"`{row.workload}`", status, row.device, runs, decision
 
 
