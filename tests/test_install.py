@@ -15,7 +15,7 @@ import install_checkout
 import pytest
 from install_checkout import Checkout
 
-from tools.environments import installed_files, stamp
+from tools.environments import installed_files, registration, stamp
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +76,15 @@ def test_a_second_call_finds_it_current_in_well_under_a_second(ready: Checkout) 
     assert told["seconds"] < 1
     assert ready.journal() == before
     assert "environment current (0." in ready.install().stdout
+
+
+def test_a_current_environment_that_lost_its_registration_gets_it_back(ready: Checkout) -> None:
+    site = installed_files.site_packages(ready.prefix())
+    (site / registration.PTH_NAME).unlink()
+    answer = ready.install()
+    assert "it was missing" in answer.stdout
+    assert (site / registration.PTH_NAME).exists()
+    assert "it was missing" not in ready.install().stdout
 
 
 def test_the_output_is_one_line_a_step(fresh: Checkout) -> None:

@@ -67,6 +67,7 @@ def test_auto_takes_conda_and_runs_exactly_what_the_plan_says(checkout: Checkout
     written = stamp.read(environment(checkout))
     assert written is not None
     assert (written.backend, written.torch) == ("conda", "2.13.0+cpu")
+    assert written.interpreter["version"].startswith(f"{PYTHON}.")
 
 
 def test_fault_29_pythonpath_does_not_reach_it(checkout: Checkout, tmp_path: Path) -> None:

@@ -22,8 +22,10 @@ from tools.environments import (
     host_gate,
     install_state,
     install_text,
+    installed_files,
     planning,
     planning_facts,
+    registration,
     registry,
     requirement_text,
 )
@@ -279,6 +281,8 @@ class Installation:
         seconds = time.monotonic() - self.started
         shown = os.path.relpath(prefix, self.root) if prefix.is_relative_to(self.root) else str(prefix)
         self.say.line(f"{self.profile.id} · environment current ({seconds:.1f} s) · {shown}")
+        if registration.register(installed_files.site_packages(prefix), self.root):
+            self.say.step("register", "done", "it was missing, or was for another checkout")
         return self._outcome("current", prefix, found.stamp.backend, version, found.stamp.torch, None)
 
     def _outcome(

@@ -22,6 +22,7 @@ from tools.environments.installed_files import Sweep
 from tools.environments.journal import Journal, Progress
 from tools.environments.model import Plan, Profile, Step
 from tools.environments.planning import Request
+from tools.environments.planning_facts import ask
 from tools.environments.registration import PTH_NAME
 
 TITLES = {"gate": "host gate", "pip-check": "pip check"}
@@ -247,11 +248,14 @@ def _counts(ok: int, warned: int, skipped: int) -> str:
 
 
 def _stamp(work: Work) -> str:
+    python = work.plan.python
+    if work.plan.backend == "conda" and (found := ask(str(work.prefix / "bin" / "python"))):
+        python = found.version  # conda was told 3.12 and chose the patch itself
     written = stamp.Stamp(
         profile=work.profile.id,
         requirement_digest=work.digest,
         prefix=str(work.prefix),
-        interpreter={"version": work.plan.python, "base": work.base},
+        interpreter={"version": python, "base": work.base},
         torch=work.plan.torch,
         backend=work.backend or work.plan.backend,
         index=work.request.settings.public(),
