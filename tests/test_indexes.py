@@ -6,6 +6,7 @@ import base64
 import hashlib
 import http.server
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Iterator
@@ -133,6 +134,43 @@ def test_pip_comes_newest_whole_and_checked(base: str, tmp_path: Path, monkeypat
     wheel = indexes.pip_wheel(tmp_path / "new", IndexSettings(index_url=f"{base}/simple"))
     assert wheel.name == "pip-26.1-py3-none-any.whl"
     assert wheel.read_bytes() == WHEEL
+
+
+def test_offline_pip_comes_from_a_folder_or_from_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = IndexSettings(find_links=(str(tmp_path),), offline=True)
+    assert indexes.pip_wheel(tmp_path / "new", settings).name.startswith("pip-")  # Python's own
+    for version in ("9.0", "26.1"):
+        (tmp_path / f"pip-{version}-py3-none-any.whl").touch()
+    assert indexes.pip_wheel(tmp_path / "new", settings).name == "pip-26.1-py3-none-any.whl"
+    monkeypatch.setattr(indexes, "_places_of_python", lambda: ())
+    for wheel in tmp_path.glob("pip-*"):
+        wheel.unlink()
+    with pytest.raises(LabError) as caught:
+        indexes.pip_wheel(tmp_path / "new", settings)
+    assert "pip download pip" in caught.value.next
+
+
+def test_an_index_whose_pip_has_no_wheel(base: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(indexes, "_places_of_python", lambda: ())
+    monkeypatch.setattr(indexes, "links", lambda index, project: ())
+    with pytest.raises(LabError) as caught:
+        indexes.pip_wheel(tmp_path / "new", IndexSettings(index_url=f"{base}/simple"))
+    assert caught.value.found == "none on its page"
+
+
+def test_the_bundle_that_pip_was_given_is_used_here_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("PIP_CERT", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    assert indexes._certificates() is None
+    monkeypatch.setenv("PIP_CERT", str(tmp_path / "gone.pem"))
+    assert indexes._certificates() is None
+    here = ssl.get_default_verify_paths().cafile
+    if here is None:
+        pytest.skip("this Python knows no bundle of its own")
+    monkeypatch.setenv("PIP_CERT", here)
+    assert indexes._certificates() is not None
+    monkeypatch.setenv("SSL_CERT_FILE", here)
+    assert indexes._certificates() is None
 
 
 def test_altered_content_is_refused(base: str, tmp_path: Path) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
-import runpy
 import shutil
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +19,6 @@ import pytest
 from install_checkout import Checkout, Index
 
 from tools.environments import stamp
-from tools.environments.layout import ROOT
 
 BACKENDS = ("uv", "venv")
 NAMESPACES = (
@@ -238,14 +236,6 @@ def test_a_python_that_cannot_be_used(fresh: Checkout, given: str) -> None:
     assert "--python" in answer.stdout
 
 
-def test_an_old_python_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "version_info", (3, 9, 2))
-    with pytest.raises(SystemExit) as caught:
-        runpy.run_path(str(ROOT / install_checkout.SCRIPT))
-    assert "wanted Python 3.11 or 3.12" in str(caught.value)
-    assert "3.9" in str(caught.value)
-
-
 def test_a_file_where_a_folder_belongs(fresh: Checkout) -> None:
     (fresh.root / ".envs").touch()
     answer = fresh.install()
@@ -354,6 +344,22 @@ def test_a_lock_that_is_held_too_long_names_its_holder(fresh: Checkout, monkeypa
     path.write_text("rubbish")
     assert environment_lock.holder(path) == "another process"
     with environment_lock.hold(path, "install of Z", said.append):
+        pass
+
+
+def test_a_file_system_without_locks_is_told_and_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tools.environments import environment_lock
+    from tools.environments.errors import LabError
+
+    def refuse(number: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    said: list[str] = []
+    monkeypatch.setattr(environment_lock.fcntl, "flock", lambda handle, how: refuse(errno.ENOLCK))
+    with environment_lock.hold(tmp_path / "lock", "install of X", said.append):
+        assert "knows no locks" in said[0]
+    monkeypatch.setattr(environment_lock.fcntl, "flock", lambda handle, how: refuse(errno.EIO))
+    with pytest.raises(LabError), environment_lock.hold(tmp_path / "lock", "install of X", said.append):
         pass
 
 
