@@ -5,10 +5,14 @@ from __future__ import annotations
 import argparse
 import importlib
 import platform
+import shlex
+import subprocess
 import sys
 from pathlib import Path
 
 from benchmarks.measure import Row
+
+_LAST_LINES = 12
 
 
 def modules() -> list[str]:
@@ -24,7 +28,7 @@ def line(row: Row) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Print the table as it is measured; 1 where a limit is exceeded."""
+    """Print the table as it is measured; 1 where a limit is exceeded or a command failed."""
     command = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     command.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(modules())}")
     chosen = command.parse_args(arguments).names or modules()
@@ -34,9 +38,15 @@ def main(arguments: list[str]) -> int:
     print(f"{platform.system()} {platform.machine()}, Python {platform.python_version()}; medians, in one run")
     over = 0
     for name in chosen:
-        for row in importlib.import_module(f"benchmarks.bench_{name}").rows():
-            print(line(row), flush=True)
-            over += not row.holds
+        try:
+            for row in importlib.import_module(f"benchmarks.bench_{name}").rows():
+                print(line(row), flush=True)
+                over += not row.holds
+        except subprocess.CalledProcessError as error:
+            told = [text for text in str(error.output or error.stderr or "").splitlines() if text.strip()]
+            print(f"failed {name}: {shlex.join(map(str, error.cmd))} ended with {error.returncode}")
+            print("\n".join(f"       {text}" for text in told[-_LAST_LINES:]), flush=True)
+            over += 1
     return 1 if over else 0
 
 

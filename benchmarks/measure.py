@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import statistics
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -71,25 +72,28 @@ def duration(name: str, ours: Callable[[], float], *, limit: float | None, detai
 def watched(argv: Argv, *, cwd: Path, env: Mapping[str, str], every_s: float = 0.1) -> tuple[float, float]:
     """(seconds, GiB): wall time of a command, and the highest memory its whole process tree held at one moment.
 
-    Memory is the proportional set size, which counts shared pages once, sampled from /proc. Linux only.
+    Memory is the proportional set size, which counts shared pages once, sampled from /proc. Linux only. A command that
+    fails is no measurement: CalledProcessError, whose `output` is all that it said.
     """
-    begin = time.perf_counter()
-    child = subprocess.Popen(argv, cwd=cwd, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     peak = [0.0]
     ended = threading.Event()
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as said:
+        begin = time.perf_counter()
+        child = subprocess.Popen(argv, cwd=cwd, env=env, stdout=said, stderr=subprocess.STDOUT)
 
-    def sample() -> None:
-        while not ended.wait(every_s):
-            peak[0] = max(peak[0], sum(map(_proportional_gib, _tree(child.pid))))
+        def sample() -> None:
+            while not ended.wait(every_s):
+                peak[0] = max(peak[0], sum(map(_proportional_gib, _tree(child.pid))))
 
-    sampler = threading.Thread(target=sample, daemon=True)
-    sampler.start()
-    code = child.wait()
-    taken = time.perf_counter() - begin
-    ended.set()
-    sampler.join()
-    if code != 0:
-        raise subprocess.CalledProcessError(code, list(argv))
+        sampler = threading.Thread(target=sample, daemon=True)
+        sampler.start()
+        code = child.wait()
+        taken = time.perf_counter() - begin
+        ended.set()
+        sampler.join()
+        if code != 0:
+            said.seek(0)
+            raise subprocess.CalledProcessError(code, list(argv), said.read())
     return taken, peak[0]
 
 

@@ -47,8 +47,9 @@ def test_a_command_that_fails_is_no_measurement() -> None:
     assert seconds([sys.executable, "-c", "pass"]) > 0
     with pytest.raises(subprocess.CalledProcessError):
         seconds([sys.executable, "-c", "raise SystemExit(3)"])
-    with pytest.raises(subprocess.CalledProcessError):
-        watched([sys.executable, "-c", "raise SystemExit(3)"], cwd=Path.cwd(), env=os.environ)
+    with pytest.raises(subprocess.CalledProcessError) as failed:
+        watched([sys.executable, "-c", "raise SystemExit('why')"], cwd=Path.cwd(), env=os.environ)
+    assert failed.value.output == "why\n"
 
 
 def test_the_peak_is_that_of_the_whole_tree(tmp_path: Path) -> None:
@@ -73,6 +74,23 @@ def test_the_table_tells_what_is_over_and_the_exit_code_says_so(
     assert lines[2].startswith("over  slow")
     monkeypatch.setattr(benchmarks.bench_start, "rows", lambda: rows[:1])
     assert runner.main(["start"]) == 0
+
+
+def test_a_command_that_failed_is_told_with_its_last_words(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import benchmarks.bench_start
+
+    def rows() -> list[Row]:
+        raise subprocess.CalledProcessError(3, ["a", "b c"], "first\n\nlast\n")
+
+    monkeypatch.setattr(benchmarks.bench_start, "rows", rows)
+    assert runner.main(["start"]) == 1
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        "failed start: a 'b c' ended with 3",
+        "       first",
+        "       last",
+    ]
 
 
 def test_an_unknown_benchmark_is_wrong_usage() -> None:
