@@ -8,10 +8,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from tools.containers import image_text
+from tools.containers import cnb_text, image_text
 from tools.documents import blocks, contract_parts, links, profile_tables, result_parts, topic_pages
 from tools.documents.finding import Finding
-from tools.environments import registry
+from tools.environments import command_line, registry
 from tools.environments.errors import EXIT_BLOCKED, EXIT_OK, LabError, render
 from tools.environments.layout import ROOT
 
@@ -30,7 +30,9 @@ def wanted(root: Path) -> tuple[dict[Path, str], list[Finding]]:
     """The text that each document with a generated part should have, and what is wrong with the parts themselves."""
     known = registry.load(root)
     makers = profile_tables.makers(known, root) | result_parts.makers(known, root) | contract_parts.makers()
-    texts: dict[Path, str] = dict(topic_pages.pages(known, root)) | image_text.files(known, root)
+    texts: dict[Path, str] = (
+        dict(topic_pages.pages(known, root)) | image_text.files(known, root) | cnb_text.files(known, root)
+    )
     findings: list[Finding] = []
     for path in documents(root):
         if path in texts:
@@ -68,7 +70,7 @@ def sync(root: Path) -> tuple[list[Path], list[Finding]]:
     return written, findings
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main(arguments: list[str]) -> int:
     """Run the command line and return its exit code."""
     command = argparse.ArgumentParser(prog="python -m tools.documents", description=__doc__)
     actions = command.add_subparsers(dest="action", required=True)
@@ -94,4 +96,4 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command_line.run(main))
