@@ -1,10 +1,11 @@
 """`python -m experiments`: list, run, show, compare, report, fit, results."""
 
-from __future__ import annotations
-
 import sys
 
-from experiments.cli.entry import main
+from tools.environments import command_line
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    command_line.begin()
+    from experiments.cli.entry import main
+
+    sys.exit(command_line.run(main))

@@ -22,7 +22,6 @@ from typing import Any
 
 import pytest
 
-from tools import bootstrap
 from tools.environments import automation, index_settings, indexes
 from tools.environments.errors import LabError
 from tools.environments.layout import ROOT
@@ -338,36 +337,6 @@ def test_a_python_without_venv_is_told(tmp_path: Path, monkeypatch: pytest.Monke
         automation.ensure({}, tmp_path / "envs" / "automation", requirements)
 
 
-def test_an_old_python_is_told_which_other_is_here(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for name in ("python3.11", "python3.12"):
-        (tmp_path / name).write_text("")
-        (tmp_path / name).chmod(0o755)
-    assert bootstrap.newer_pythons(str(tmp_path)) == ["python3.12", "python3.11"]
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(sys, "version_info", (3, 9, 18, "final", 0))
-    monkeypatch.setattr(sys, "argv", ["tools/bootstrap.py", "nox", "-l"])
-    with pytest.raises(SystemExit) as told:
-        bootstrap.refuse_old_python()
-    assert "found  Python 3.9.18" in str(told.value)
-    assert str(told.value).endswith("-> python3.12 tools/bootstrap.py nox -l")
-    monkeypatch.setenv("PATH", "")
-    with pytest.raises(SystemExit, match=r"install Python 3\.12 or 3\.11"):
-        bootstrap.refuse_old_python()
-
-
-def test_an_old_python_that_is_here_gets_as_far_as_the_answer() -> None:
-    names = (shutil.which(f"python3.{minor}") for minor in range(6, 11))
-    older = [python for python in names if python and subprocess.run([python, "-c", ""], check=False).returncode == 0]
-    if not older:
-        pytest.skip("no older Python on this machine; the syntax is checked in test_house.py")
-    command = [older[0], str(ROOT / "tools" / "bootstrap.py"), "nox"]
-    child = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert child.returncode == 1
-    assert child.stderr.startswith("blocked\n  wanted Python 3.11 or 3.12\n")
-
-
 def test_a_user_s_pip_settings_keep_the_network_and_lose_the_target() -> None:
     settings = index_settings.IndexSettings(
         index_url="https://mirror/simple", find_links=("/a b",), network={"PIP_RETRIES": "3"}
@@ -376,3 +345,18 @@ def test_a_user_s_pip_settings_keep_the_network_and_lose_the_target() -> None:
     assert automation.pip_options(index_settings.IndexSettings(), {}) == ["--retries", "1"]
     assert automation.pip_options(index_settings.IndexSettings(), {"PIP_RETRIES": "9"}) == []
     assert automation.pip_options(index_settings.IndexSettings(offline=True), {}) == ["--no-index"]
+
+
+def test_a_checkout_that_is_not_this_user_s_has_it_in_the_user_s_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in an image, whose code and environment are root's. Root itself may write anywhere: so the answer is given."""
+    envs = tmp_path / "lab" / ".envs"
+    assert automation.place(envs, {}) == envs / "automation"
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    assert automation.place(envs, {"HOME": "/h"}) == Path("/h/.cache/training-mechanism-lab/automation")
+    assert automation.place(envs, {"HOME": "/h", "XDG_CACHE_HOME": "/c"}).parts[:3] == (
+        "/",
+        "c",
+        "training-mechanism-lab",
+    )

@@ -90,11 +90,6 @@ def test_scripts_say_what_they_are(script: str) -> None:
     assert ast.get_docstring(ast.parse((ROOT / "tools" / script).read_text(encoding="utf-8")))
 
 
-def test_the_bootstrap_can_be_read_by_an_old_python() -> None:
-    """Else its version check, the one thing an old Python needs of it, is a SyntaxError."""
-    ast.parse((ROOT / "tools" / "bootstrap.py").read_text(encoding="utf-8"), feature_version=(3, 6))
-
-
 def test_no_file_has_grown_past_one_idea() -> None:
     long = {
         str(path.relative_to(ROOT)): lines

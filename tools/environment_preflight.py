@@ -5,8 +5,6 @@ Starts on a bare Python 3.11 or 3.12 with nothing installed. stdout carries the 
 ok and warning, 1 for blocked (with --strict for a warning too), 2 for wrong usage, 130 after Ctrl-C.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 
@@ -15,12 +13,9 @@ if sys.path and os.path.abspath(sys.path[0] or ".") == os.path.join(ROOT, "tools
     del sys.path[0]  # modules in tools/ are imported as tools.*, never by their bare names
 sys.path.insert(0, ROOT)
 
-if sys.version_info < (3, 11):  # noqa: UP036 -- the one file an older Python still reads
-    sys.stderr.write(
-        "blocked\n  wanted Python 3.11 or 3.12\n  found  Python %d.%d\n"  # noqa: UP031
-        "  -> run it with python3.11 or python3.12\n" % sys.version_info[:2]
-    )
-    sys.exit(1)
+from tools.environments import command_line  # noqa: E402
+
+command_line.begin()
 
 from tools.environments.errors import EXIT_INTERRUPTED, EXIT_OK, LabError, render  # noqa: E402
 
@@ -30,11 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(arguments: "Sequence[str]") -> int:
     """Run the command line; returns its exit code."""
     try:
-        if hasattr(sys.stdout, "reconfigure"):
-            sys.stdout.reconfigure(errors="replace")  # a path may hold what this terminal cannot show
         if "--list-profiles" in arguments and set(arguments) <= {"--list-profiles", "--json"}:
             return _list(as_json="--json" in arguments)  # argparse alone costs as much as reading the registry
         options = _parser().parse_args(list(arguments))
@@ -45,12 +38,9 @@ def main(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         print("interrupted: nothing was changed", file=sys.stderr)
         return EXIT_INTERRUPTED
-    except BrokenPipeError:  # the reader, `head` perhaps, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_OK
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser() -> "argparse.ArgumentParser":
     import argparse
 
     parser = argparse.ArgumentParser(
@@ -123,7 +113,7 @@ def _listing_json() -> str:
     return json.dumps({"registry_digest": loaded.digest, "profiles": entries}, indent=1)
 
 
-def _check(options: argparse.Namespace) -> int:
+def _check(options: "argparse.Namespace") -> int:
     from tools.environments import preflight, registry, report_text
 
     loaded = registry.load()
@@ -147,4 +137,4 @@ def _check(options: argparse.Namespace) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(command_line.run(main))

@@ -7,8 +7,6 @@
 Standard library only, also under `python -I`. Exit code 0 done or proven, 1 blocked, 2 wrong usage.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys
@@ -16,7 +14,11 @@ import sys
 _HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:] = [os.path.dirname(_HERE), *(path for path in sys.path if path != _HERE)]
 
-from tools.environments import kernels, registration  # noqa: E402  the root must be on sys.path first
+from tools.environments import command_line  # noqa: E402  the root must be on sys.path first
+
+command_line.begin()
+
+from tools.environments import kernels, registration  # noqa: E402
 from tools.environments.errors import EXIT_BLOCKED, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, LabError, render  # noqa: E402
 from tools.environments.layout import ROOT  # noqa: E402
 from tools.environments.model import Check  # noqa: E402
@@ -75,7 +77,7 @@ def register(system: bool) -> None:
     print("  running kernels see it after a restart")
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main(arguments: list[str]) -> int:
     """Run the command line and return its exit code."""
     options = parser().parse_args(arguments)
     try:
@@ -90,9 +92,10 @@ def main(arguments: list[str] | None = None) -> int:
         print(render(error), file=sys.stderr)
         return error.code
     except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
     return EXIT_OK
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command_line.run(main))

@@ -7,8 +7,6 @@ Exit code 0 when no page failed (with --require-passed: when every page passed),
 not the profile's, 2 for wrong usage, 130 after Ctrl-C. pytest does not collect this file, in spite of its name.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 
@@ -21,6 +19,9 @@ if ROOT not in sys.path:
 __test__ = False
 
 if __name__ == "__main__":
+    from tools.environments import command_line
+
+    command_line.begin()
     from experiments.conformance.command import main
 
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(command_line.run(main))

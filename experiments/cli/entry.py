@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 
-from tools.environments.errors import EXIT_INTERRUPTED, EXIT_OK, LabError, render
+from tools.environments.errors import EXIT_INTERRUPTED, LabError, render
 
 COMMANDS: Mapping[str, str] = {
     "list": "the experiments, their pages, profiles and workloads",
@@ -33,16 +32,12 @@ def main(argv: Sequence[str]) -> int:
     try:
         args = _parser(argv).parse_args(argv)
         code: int = args.run(args)
-        sys.stdout.flush()
         return code
     except LabError as error:
         return _tell(error, as_json)
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")
         return EXIT_INTERRUPTED
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader has gone: say nothing more
-        return EXIT_OK
 
 
 def available() -> dict[str, str]:

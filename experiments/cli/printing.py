@@ -34,10 +34,8 @@ def emit(value: Any) -> None:
 
 
 def say(line: str = "") -> None:
-    """One line on stdout; characters the terminal cannot show are escaped, never a traceback."""
-    stream = sys.stdout
-    encoding = stream.encoding or "utf-8"
-    stream.write(line.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+    """One line on stdout."""
+    sys.stdout.write(line + "\n")
 
 
 def status(word: str, stream: TextIO | None = None) -> str:

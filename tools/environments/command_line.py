@@ -1,0 +1,96 @@
+"""How every command line here begins and ends, whatever it was started by and wherever its output goes.
+
+`begin` stands above all other imports of a script and refuses a Python too old for them; `run` calls its main and
+answers for the streams: an encoding without our signs, a closed one, a reader that has gone, a full disk. Python 3.6
+must get as far as the refusal, so its syntax is used in the whole file, and nothing of ours is imported.
+"""
+
+import codecs
+import errno
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+    from typing import TextIO
+
+OLDEST = (3, 11)
+PLAIN_SIGNS = {"→": "->", "·": "-", "—": "-", "–": "-", "×": "x", "−": "-", "…": "...", "≤": "<="}
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
+
+
+def begin() -> None:
+    """End with 1 and what to type instead where this Python is too old; from here on a Ctrl-C has no traceback."""
+    if sys.version_info < OLDEST:
+        sys.exit(_refusal(os.environ.get("PATH", os.defpath)))
+    sys.excepthook = _told
+
+
+def run(main: "Callable[[list[str]], int]") -> int:
+    """The exit code of `main(arguments)`, once its output has been written out."""
+    _open_streams()
+    try:
+        try:
+            return main(sys.argv[1:])
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:  # the reader, `head` perhaps, has seen enough
+        _drop(sys.stdout)
+        return 0
+    except OSError as error:  # of a stream, which has no name; what writes files answers for them itself
+        if error.filename is not None or error.errno not in _NO_ROOM:
+            raise
+        _drop(sys.stdout)
+        reason = os.strerror(error.errno)
+        sys.stderr.write(f"blocked\n  wanted output that can be written\n  found  {reason}\n")
+        sys.stderr.write("  -> free some space, or send the output elsewhere\n")
+        return 1
+
+
+def newer_pythons(path: str) -> "list[str]":
+    """The names under which PATH has a Python this project takes, best first."""
+    names = [f"python3.{minor}" for minor in (12, 11, 13, 14)]
+    folders = path.split(os.pathsep)
+    return [name for name in names if any(os.access(os.path.join(folder, name), os.X_OK) for folder in folders)]
+
+
+def _refusal(path: str) -> str:
+    found = newer_pythons(path)
+    main = sys.modules["__main__"].__spec__
+    call = sys.argv[:1] if main is None else ["-m", str(main.parent)]
+    advice = " ".join([found[0], *call, *sys.argv[1:]]) if found else "install Python 3.12 or 3.11, then use that"
+    version = ".".join(map(str, sys.version_info[:3]))
+    return f"blocked\n  wanted Python 3.11 or 3.12\n  found  Python {version} ({sys.executable})\n  -> {advice}"
+
+
+def _told(kind: "type[BaseException]", error: BaseException, trace: "TracebackType | None") -> None:
+    """What is shown of an error that nobody caught: one word for a Ctrl-C that came before main could answer it."""
+    if issubclass(kind, KeyboardInterrupt):
+        sys.stderr.write("interrupted\n")
+    else:
+        sys.__excepthook__(kind, error, trace)
+
+
+def _open_streams() -> None:
+    """Let every character be written somehow, and a closed stream be one that nobody reads."""
+    codecs.register_error("plain-signs", _plain)
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
+        elif hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="plain-signs")
+
+
+def _plain(error: UnicodeError) -> "tuple[str, int]":
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    lost = error.object[error.start : error.end]
+    return "".join(PLAIN_SIGNS.get(sign) or ascii(sign)[1:-1] for sign in lost), error.end
+
+
+def _drop(stream: "TextIO") -> None:
+    """Let what is still waiting go nowhere, so that the interpreter's own last flush does not fail."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
