@@ -37,7 +37,7 @@ class Terminal:
             option = "--run-label" if "--run-label" in words else "--resume"
             label = words[words.index(option) + 1]
             path = self.runs / words[1] / label / "record.json"
-            path.parent.mkdir(parents=True)
+            path.parent.mkdir(parents=True, exist_ok=True)
             store.write(replace(self.record, identity=replace(self.record.identity, run_label=label)), path)
         return Ended(self.code, self.errors)
 

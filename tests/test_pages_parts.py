@@ -12,6 +12,7 @@ import pytest
 from page_doors import Terminal, answer, page_with
 from sample_records import gpu_record
 
+from experiments.harness import journal
 from experiments.training_mechanism.activation_checkpointing.experiment import EXPERIMENT as CHECKPOINTING
 from experiments.training_mechanism.gradient_accumulation.experiment import EXPERIMENT as ACCUMULATION
 from experiments.training_mechanism.pages import child, kernel
@@ -199,6 +200,11 @@ def test_the_record_is_read_back_from_its_file(tmp_path: Path, capsys: pytest.Ca
 def test_an_interrupt_says_how_to_go_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page = page_with(Terminal(tmp_path / "runs", code=130), profile=CPU, run_label="mine")
     assert page.run() is None
+    assert "interrupted; nothing was begun" in capsys.readouterr().out
+    begun = tmp_path / "runs" / "activation_checkpointing" / "mine" / journal.NAME
+    begun.parent.mkdir(parents=True)
+    begun.touch()
+    assert page.run() is None
     assert 'RUN_LABEL = "mine", and page.run(resume=True) goes on' in capsys.readouterr().out
     terminal = Terminal(tmp_path / "runs", gpu_record())
     again = page_with(terminal, profile=CPU, run_label="mine")
@@ -264,6 +270,7 @@ def test_an_interrupt_reaches_the_child(monkeypatch: pytest.MonkeyPatch, tmp_pat
     )
     os.chmod(program, 0o755)
     monkeypatch.setattr(sys, "executable", str(program))
+    monkeypatch.setattr(child, "HEARD_S", 0.2)
 
     def hear(event: dict[str, Any]) -> None:
         raise KeyboardInterrupt

@@ -17,10 +17,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from experiments.evidence import labels
+from tools.environments.errors import EXIT_INTERRUPTED, EXIT_OK
 from tools.environments.layout import ROOT
 
 Hear = Callable[[dict[str, Any]], None]
-PATIENCE_S = 20.0  # an interrupted run ends its measuring processes and writes its last word
+HEARD_S = 5.0  # a run that heard the interrupt has ended its measuring processes by then, and left its interpreter
+PATIENCE_S = 20.0  # one that had to be told has ended by then
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,7 @@ class Ended:
 def experiments(arguments: Sequence[str], hear: Hear) -> Ended:
     """Run `python -m experiments ARGUMENTS` from the repository root; every JSON line it prints goes to `hear`.
 
-    An interrupt of the kernel becomes one of the run: it keeps what is finished, and `code` is 130.
+    An interrupt of the kernel becomes one of the run: it keeps what is finished, and `code` is 130 however it ended.
     """
     command = [sys.executable, "-m", "experiments", *arguments]
     environment = {**os.environ, labels.RUNS_VARIABLE: str(labels.runs_folder().resolve())}
@@ -55,22 +57,21 @@ def experiments(arguments: Sequence[str], hear: Hear) -> Ended:
         try:
             for line in child.stdout:
                 hear(json.loads(line))
-            child.wait()
+            code = child.wait()
         except KeyboardInterrupt:
-            _end(child)
+            code = _end(child)
         errors.seek(0)
-        return Ended(child.returncode, errors.read().strip())
+        return Ended(code, errors.read().strip())
 
 
-def _end(child: subprocess.Popen[str]) -> None:
+def _end(child: subprocess.Popen[str]) -> int:
     """Jupyter interrupts a kernel's whole process group; where only the kernel heard it, the child is told here."""
-    try:
-        child.wait(timeout=1.0)
-        return
-    except subprocess.TimeoutExpired:
-        child.terminate()
-    try:
-        child.wait(timeout=PATIENCE_S)
-    except subprocess.TimeoutExpired:
-        child.kill()
-        child.wait()
+    for tell, patience in ((None, HEARD_S), (child.terminate, PATIENCE_S), (child.kill, None)):
+        if tell is not None:
+            tell()
+        try:
+            ended = child.wait(timeout=patience)
+        except subprocess.TimeoutExpired:
+            continue
+        return EXIT_OK if ended == EXIT_OK else EXIT_INTERRUPTED
+    return EXIT_INTERRUPTED

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from experiments.evidence import labels, store
 from experiments.evidence.record import Record
-from experiments.harness import run_folder
+from experiments.harness import journal, run_folder
 from experiments.harness.events import PlainLines
 from experiments.harness.experiment import Experiment
 from experiments.training_mechanism.pages import child
@@ -51,7 +51,9 @@ def go_on(experiment: Experiment, choices: Choices, command: Command) -> Record 
 def _record(experiment: Experiment, words: Sequence[str], label: str, command: Command) -> Record | None:
     ended = command(words, PlainLines(sys.stdout).hear)
     if ended.code == EXIT_INTERRUPTED:
-        print(f'interrupted; what is finished is kept: RUN_LABEL = "{label}", and page.run(resume=True) goes on')
+        begun = (labels.run_folder(experiment.name, label) / journal.NAME).is_file()
+        kept = f'what is finished is kept: RUN_LABEL = "{label}", and page.run(resume=True) goes on'
+        print(f"interrupted; {kept if begun else 'nothing was begun'}")
         return None
     if ended.code != EXIT_OK:
         print(ended.errors)
