@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tools.containers import cnb_text, image_text
-from tools.documents import blocks, contract_parts, links, profile_tables, result_parts, topic_pages
+from tools.documents import blocks, contract_parts, fault_parts, links, profile_tables, result_parts, topic_pages
 from tools.documents.finding import Finding
 from tools.environments import command_line, registry
 from tools.environments.errors import EXIT_BLOCKED, EXIT_OK, LabError, render
@@ -30,6 +30,7 @@ def wanted(root: Path) -> tuple[dict[Path, str], list[Finding]]:
     """The text that each document with a generated part should have, and what is wrong with the parts themselves."""
     known = registry.load(root)
     makers = profile_tables.makers(known, root) | result_parts.makers(known, root) | contract_parts.makers()
+    makers |= fault_parts.makers(root)
     texts: dict[Path, str] = (
         dict(topic_pages.pages(known, root)) | image_text.files(known, root) | cnb_text.files(known, root)
     )
