@@ -20,7 +20,7 @@ from experiments.harness.workload import Workload
 from experiments.models import registered_config
 from experiments.training_mechanism.mixed_precision_backward.experiment import EXPERIMENT
 
-SHAPE = registered_config.shape(registered_config.config("tiny-qwen2"))
+SHAPE = replace(registered_config.shape(registered_config.config("tiny-qwen2")), positions=1024)
 WORKLOAD = Workload(name="w", model="tiny-qwen2", batch=4, sequence=1024, steps=2, warmup=1, rounds=2)
 SPECS = with_twin(
     (
@@ -292,3 +292,25 @@ def test_what_is_not_timed_is_done_when_its_gate_is(plan: Plan) -> None:
     unfinished = build(untimed, {})
     assert unfinished.failure is not None
     assert unfinished.failure.message == "no gate task was finished"
+
+
+@pytest.mark.parametrize(
+    ("name", "checkpoint", "head", "marks"),
+    [
+        ("bf16", "all", "full", ("head_limited",)),
+        ("bf16", "all", "chunked", ()),
+        ("fp32", "all", "full", ()),  # the baseline has no mechanism that could move anything
+        ("bf16", "unheard of", "full", ()),  # no formula, no verdict
+    ],
+)
+def test_a_peak_that_the_loss_head_holds_is_marked(
+    plan: Plan, name: str, checkpoint: str, head: str, marks: tuple[str, ...]
+) -> None:
+    """The tiny model's vocabulary is three times its MLP: recomputing its layers leaves the head's tower standing."""
+    settings = {"autocast": "bfloat16", "checkpoint": checkpoint, "head": head}
+    specs = tuple(replace(spec, settings=settings) if spec.name == name else spec for spec in plan.specs)
+    changed = replace(plan, specs=specs)
+    seen = {f"gate / {name}": gate(), f"measure / {name} / round 0": measured([1.0], peak_allocated=10**9)}
+    assert build(changed, seen, name).marks == marks
+    unread = {f"gate / {name}": gate(), f"measure / {name} / round 0": measured([1.0])}
+    assert build(changed, unread, name).marks == (), "on a CPU nobody knows a peak"

@@ -24,9 +24,10 @@ from experiments.evidence.candidate import (
 from experiments.evidence.conclusion import Comparison
 from experiments.evidence.record import Calibration
 from experiments.evidence.vocabulary import CandidateStatus, JsonValue, Mark
-from experiments.harness import gates
+from experiments.harness import gates, ledger
 from experiments.harness.experiment import Answer, CandidateSpec, Experiment, Forecast, ForecastRequest
 from experiments.harness.fork import Outcome
+from experiments.harness.ledger_settings import for_candidate
 from experiments.harness.plan import Plan
 from experiments.harness.schedule import ORACLE, Task
 from experiments.harness.workload import shorter
@@ -67,7 +68,7 @@ def candidate(
         checks=_checks(plan, spec, shape, gate, [result for _, result in measured], repeated),
         numerics=numerics,
         failure=failure,
-        marks=("not_executed",) if not mine else (),
+        marks=_marks(plan, spec, shape, memory, executed=bool(mine)),
     )
     request = ForecastRequest(
         spec=spec,
@@ -78,6 +79,22 @@ def candidate(
         transferred_bytes=memory.transferred_bytes if memory else None,
     )
     return _with_forecast(candidate, experiment.forecast(request))
+
+
+def _marks(
+    plan: Plan, spec: CandidateSpec, shape: DecoderShape, memory: Memory | None, *, executed: bool
+) -> tuple[Mark, ...]:
+    """What a reader has to know before the numbers: nothing was executed, or the loss head holds the peak.
+
+    Where in a backward the peak falls is not seen from outside; the ledger says when it is the head's own.
+    """
+    if not executed:
+        return ("not_executed",)
+    settings = for_candidate(plan.workload, spec.settings)
+    if spec.role != "candidate" or memory is None or memory.peak_allocated_bytes is None or settings is None:
+        return ()
+    limited = settings.head == "full" and ledger.forecast(shape, settings).head_limited
+    return ("head_limited",) if limited else ()
 
 
 def _status(plan: Plan, spec: CandidateSpec, mine: Mapping[Task, Outcome]) -> tuple[CandidateStatus, Failure | None]:
