@@ -26,6 +26,8 @@ from tools.environments.planning_facts import ask
 from tools.environments.registration import PTH_NAME
 
 TITLES = {"gate": "host gate", "pip-check": "pip check"}
+# Every other step installs a capability, and tells how many packages that added.
+TOLD_OTHERWISE = ("create", "isolate", "pip", "torch", "register", "pip-check", "preflight", "stamp")
 # What only the machine that will run an image can answer.
 OF_THE_GPU = ("gpu.", "torch.device", "torch.architectures", "operation.")
 
@@ -55,7 +57,7 @@ class Work:
 def carry_out(work: Work, step: Step, watch: Callable[[], None] | None = None) -> None:
     """Run one step and journal it. LabError where it fails, or where `watch` raises one meanwhile."""
     started = time.monotonic()
-    before = _packages(work)
+    before = 0 if step.id in TOLD_OTHERWISE else _packages(work)
     work.journal.start(step.id)
     status, detail = "done", ""
     if step.id == "stamp":
