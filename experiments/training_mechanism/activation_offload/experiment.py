@@ -23,42 +23,14 @@ from experiments.harness.ledger import predictions
 from experiments.harness.ledger_settings import for_candidate
 from experiments.harness.memory_table import table
 from experiments.harness.precision import chosen
+from experiments.harness.shared_workloads import memory_for_time
 from experiments.harness.workload import Workload
 from experiments.training_mechanism.activation_offload.conclusions import conclude
 
-QWEN = "Qwen/Qwen2.5-0.5B"
 IN_FLIGHT_BYTES = 1 << 30  # copies under way in one direction: what the overlap costs in device memory
 PAGEABLE_TOKENS = 4096  # above this a pageable step takes tens of seconds, and says nothing new
 
-WORKLOADS = {
-    "smoke": Workload(name="smoke", model="tiny-qwen2", batch=4, sequence=128, steps=4, warmup=1, rounds=2),
-    "default": Workload(name="default", model=QWEN, batch=4, sequence=512, steps=8, warmup=2, rounds=2),
-    "fit-8gib": Workload(name="fit-8gib", model=QWEN, batch=2, sequence=512, steps=8, warmup=2, rounds=2),
-    "large": Workload(
-        name="large",
-        model=QWEN,
-        batch=8,
-        sequence=1024,
-        steps=8,
-        warmup=2,
-        rounds=2,
-        optimizer="adamw",
-        learning_rate=1e-4,
-        oracle=False,
-    ),
-    "large-4x4096": Workload(
-        name="large-4x4096",
-        model=QWEN,
-        batch=4,
-        sequence=4096,
-        steps=8,
-        warmup=2,
-        rounds=2,
-        optimizer="adamw",
-        learning_rate=1e-4,
-        oracle=False,
-    ),
-}
+WORKLOADS = memory_for_time(steps=8, warmup=2)
 
 
 def candidates(workload: Workload, device: DeviceFacts, options: Options) -> tuple[CandidateSpec, ...]:
