@@ -65,7 +65,10 @@ def carry_out(work: Work, step: Step, watch: Callable[[], None] | None = None) -
     else:
         _prepare(work, step)
         sweeps: list[Sweep] = []
-        sweep = lambda: sweeps.append(installed_files.sweep(installed_files.site_packages(work.prefix)))  # noqa: E731
+
+        def sweep() -> None:
+            sweeps.append(installed_files.sweep(installed_files.site_packages(work.prefix)))
+
         ended = _child(work, step, watch, beside=sweep if step.id == "pip-check" else None)
         status, detail = _outcome(work, step, ended, before, sweeps)
     if step.id == "pip":
