@@ -116,6 +116,16 @@ def test_a_candidate_that_could_not_start_says_nothing_about_the_others() -> Non
     assert found == Decision(code="adopt", sentence="Take good: 50% less peak at 1.01 x the time.")
 
 
+def test_a_baseline_that_does_not_repeat_itself_ends_every_comparison() -> None:
+    seen = observed(
+        replace(BASE, summary=None, samples=()), candidate("a"), candidate("twin", "baseline_again", error=1.0)
+    )
+    found = concluding.stands_in_the_way(seen)
+    assert found is not None
+    assert found.code == "numerics_broken"
+    assert found.sentence.startswith("twin does not repeat")
+
+
 def test_a_control_is_never_the_reason() -> None:
     assert decided(candidate("wrong", "control", error=0.5), candidate("a", step=101.0, peak=15.0)).code == "adopt"
 

@@ -194,6 +194,18 @@ def test_accelerate_runs_in_the_precision_it_is_told(tmp_path: Path, precision: 
     assert checks.gradient.passed
 
 
+def test_a_baseline_under_a_scaler_is_a_baseline_too(tmp_path: Path) -> None:
+    """fp16 with loss scaling: gradients are compared without their scale, the twin's to the last bit."""
+    bench = PageBench(EXPERIMENT, tmp_path, sequence=16, precision="fp16", oracle=False)
+    twin, cut = bench.checks("1 x 8 (again)"), bench.checks("4 x 2")
+    assert twin.gradient is not None
+    assert cut.gradient is not None
+    assert twin.gradient.error == 0.0
+    assert cut.gradient.passed
+    assert cut.gradient.error is not None
+    assert 0 < cut.gradient.error < 5e-3
+
+
 def test_accelerate_updates_with_the_last_micro_batch_only(bench: PageBench, monkeypatch: pytest.MonkeyPatch) -> None:
     program: Any = bench.program("4 x 2, Accelerate")
     happened: list[str] = []

@@ -314,3 +314,13 @@ def test_a_peak_that_the_loss_head_holds_is_marked(
     assert build(changed, seen, name).marks == marks
     unread = {f"gate / {name}": gate(), f"measure / {name} / round 0": measured([1.0])}
     assert build(changed, unread, name).marks == (), "on a CPU nobody knows a peak"
+
+
+def test_the_twin_is_excused_by_rounding_alone_and_not_by_its_own_error(plan: Plan) -> None:
+    """A baseline that does not repeat itself would otherwise widen every tolerance, its own first."""
+    twin = build(plan, {"gate / fp32 (again)": gate(1.0)}, "fp32 (again)")
+    assert twin.checks.gradient is not None
+    assert twin.checks.update is not None
+    assert not twin.checks.gradient.passed
+    assert not twin.checks.update.passed
+    assert build(plan, {"gate / fp32 (again)": gate(1e-7)}, "fp32 (again)").checks.gradient is not None

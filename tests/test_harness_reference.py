@@ -62,3 +62,10 @@ def test_a_reference_that_was_not_written_to_its_end_is_not_whole(tmp_path: Path
     with pytest.raises(AttributeError):
         reference.write(tmp_path / "r", {"a": None}, torch.float32)  # type: ignore[dict-item]
     assert not reference.is_whole(tmp_path / "r")
+
+
+def test_a_scaled_gradient_is_written_as_it_is_without_its_scale(tmp_path: Path) -> None:
+    """A baseline under a loss scaler writes what the others, divided by their own scale, are held against."""
+    values = torch.tensor([1.0, -2.0, 3.0])
+    reference.write(tmp_path / "r", {"a": values * 65536}, torch.float32, 65536.0)
+    assert reference.errors({"a": values * 1024}, tmp_path / "r", torch.device("cpu"), 1024.0).overall == 0.0

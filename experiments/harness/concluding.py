@@ -104,6 +104,10 @@ def stands_in_the_way(observed: Observed) -> Decision | None:
     if not taken:
         return Decision(code="not_measured", sentence="Nothing was executed: the plan is well-formed.")
     baseline = next((c for c in taken if c.is_baseline), None)
+    twin = next((c for c in observed.candidates if c.role == "baseline_again" and c.status == "ok"), None)
+    if twin is not None and not gates_hold(twin):
+        said = f"{twin.name} does not repeat the baseline's gradients within rounding: nothing can be compared with it."
+        return Decision(code="numerics_broken", sentence=said)
     broken = names(c for c in taken if lost_numbers(c))
     if broken:
         return Decision(code="numerics_broken", sentence=f"Do not use {broken}: a gate or a step failed.")

@@ -87,7 +87,7 @@ def gate(context: WorkerContext, program: Program, scratch: Path, enter: EnterPh
         if first.not_finite:
             return
         if writes:
-            reference.write(scratch / GRADIENTS, gradients, torch.float32)
+            reference.write(scratch / GRADIENTS, gradients, torch.float32, float(scale))
         elif reference.is_whole(scratch / GRADIENTS):
             first.gradient = reference.errors(gradients, scratch / GRADIENTS, where, float(scale), look)
         if reference.is_whole(scratch / ORACLE):

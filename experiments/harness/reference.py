@@ -33,13 +33,18 @@ class Errors:
     reference_norm: float
 
 
-def write(folder: Path, tensors: Mapping[str, Tensor], dtype: torch.dtype) -> None:
-    """Write tensors as flat files in `folder`, `index.json` last: a folder without it is not whole. Raises OSError."""
+def write(folder: Path, tensors: Mapping[str, Tensor], dtype: torch.dtype, scale: float = 1.0) -> None:
+    """Write tensors, divided by `scale`, as flat files in `folder`. Raises OSError.
+
+    `index.json` comes last: a folder without it is not whole.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "index.json").unlink(missing_ok=True)
     index: dict[str, object] = {}
     for number, (name, tensor) in enumerate(tensors.items()):
         flat = tensor.detach().to(device="cpu", dtype=dtype).contiguous().view(-1)
+        if scale != 1.0:
+            flat = flat / scale
         with (folder / f"{number}.bin").open("wb") as stream:
             flat.numpy().tofile(stream)
         index[name] = {"file": f"{number}.bin", "shape": list(tensor.shape)}
