@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from experiments.evidence.digests import digest_of
 from experiments.models import causal_lm, registered_config
-from experiments.models.source_types import digest_of
 from tools.environments.errors import LabError
 
 TINY = registered_config.config("tiny-qwen2")

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Literal
 
+from experiments.evidence.digests import digest_of
 from experiments.evidence.vocabulary import JsonValue
 from experiments.models.registered_config import DecoderShape
-from experiments.models.source_types import digest_of
 from tools.environments.errors import EXIT_USAGE, LabError
 
 

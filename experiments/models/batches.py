@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from experiments.evidence.digests import digest_of
 from experiments.models import passage, tokenizer
-from experiments.models.source_types import ModelAsset, digest_of
+from experiments.models.source_types import ModelAsset
 
 IGNORED = -100  # a target that carries no loss: what cross_entropy ignores by default
 

@@ -10,9 +10,10 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from experiments.evidence.digests import digest_of
 from experiments.models import safetensors_header
 from experiments.models.registered_config import shape
-from experiments.models.source_types import ModelAsset, ModelIdentity, TokenizerIdentity, WeightsSource, digest_of
+from experiments.models.source_types import ModelAsset, ModelIdentity, TokenizerIdentity, WeightsSource
 from experiments.models.tokenizer import shipped_identity, vocabulary
 from tools.environments.errors import LabError
 

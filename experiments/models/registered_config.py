@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
-from experiments.models.source_types import ModelAsset, ModelIdentity, digest_of
+from experiments.evidence.digests import digest_of
+from experiments.models.source_types import ModelAsset, ModelIdentity
 from experiments.models.tokenizer import shipped_identity
 from tools.environments.errors import EXIT_USAGE, LabError
 

@@ -7,7 +7,6 @@ the network from it and copies its `identity` into the record. Nothing here impo
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -46,7 +45,7 @@ class ModelIdentity:
     resolved_commit: str | None  # None for random_init and for a local folder without a commit
     weights_source: WeightsSource
     parameter_count: int
-    config_digest: str  # `digest_of(config)`
+    config_digest: str  # `digests.digest_of(config)`
     tokenizer: TokenizerIdentity
     chat_template: str | None = None  # digest of the template, None: none is applied
     thinking_mode: str | None = None
@@ -66,12 +65,6 @@ class ModelAsset:
     weight_files: tuple[Path, ...] = ()
     tokenizer_file: Path | None = None
     notes: tuple[str, ...] = field(default=())  # for people, such as "served from the local cache"
-
-
-def digest_of(value: object) -> str:
-    """Digest of a JSON value in canonical form: sorted keys, no spaces, UTF-8. Raises ValueError on NaN or infinity."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
 
 def digest_of_file(path: Path) -> str:
