@@ -13,40 +13,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sample_records import KNOBS, gpu_record, second
+import record_command
+from record_command import LABEL, NAME, REAL_DIGESTS, call, run_of
+from sample_records import gpu_record, second
 
-from experiments.cli import discovery, entry, printing
+from experiments.cli import discovery, printing
 from experiments.evidence import labels, store
-from experiments.evidence.digests import digest_of
-from experiments.evidence.record import Record
 from tools.environments.layout import ROOT
-
-REAL_DIGESTS = discovery.registered_digests  # the fixture below puts known ones in its place
-LABEL = "2026-12-01-a"
-NAME = "activation_checkpointing"
 
 
 @pytest.fixture(autouse=True)
 def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv(labels.RUNS_VARIABLE, str(tmp_path / "runs"))
-    monkeypatch.setenv(labels.RESULTS_VARIABLE, str(tmp_path / "results"))
-    monkeypatch.setenv("NO_COLOR", "1")
-    registered = {NAME: {"large": digest_of(KNOBS)}, "mixed_precision_backward": {"large": digest_of(KNOBS)}}
-    monkeypatch.setattr(discovery, "registered_digests", lambda: registered)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-def run_of(record: Record) -> Path:
-    path = labels.record_path(record.identity.experiment, record.identity.run_label)
-    store.write(record, path)
-    return path
-
-
-def call(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]:
-    code = entry.main(argv)
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
+    return record_command.folders(tmp_path, monkeypatch)
 
 
 def test_compare_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:

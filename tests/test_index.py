@@ -33,6 +33,16 @@ def test_a_row_is_not_measured_until_its_own_profile_was() -> None:
     }
 
 
+def test_a_changed_workload_never_fills_the_row_of_the_registered_one() -> None:
+    changed = replace(gpu_record().workload, registered_digest="sha256:" + "0" * 64)
+    entries = [Entry(Path("a"), gpu_record(workload=changed))]
+    record = entries[0].record
+    wanted = {record.profile.id: [(record.identity.experiment, record.workload.name)]}
+    table = index.rows(wanted, entries)
+    assert [(row.workload, row.status) for row in table] == [("large", "not measured"), ("large, changed", "gpu_smoke")]
+    assert index.differing_rows(gpu_record(), record) == ["workload"]
+
+
 def test_rows_come_in_the_order_of_the_profiles_and_none_is_lost() -> None:
     table = rows(WANTED, [entry(cpu_record()), entry(gpu_record())])
     assert [row.profile for row in table] == [

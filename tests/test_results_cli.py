@@ -9,48 +9,27 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from sample_records import KNOBS, cpu_record, gpu_record
+import record_command
+from record_command import LABEL, NAME, call, run_of
+from sample_records import cpu_record, gpu_record
 
-from experiments.cli import discovery, entry, results_verify
+from experiments.cli import discovery, results_verify
 from experiments.cli import results as results_command
-from experiments.evidence import labels, source, store, summary
-from experiments.evidence.digests import digest_of
+from experiments.evidence import labels, source, summary
 from experiments.evidence.record import Record
 from tools.environments.errors import LabError
 from tools.environments.layout import ROOT
 
-REAL_DIGESTS = discovery.registered_digests  # the fixture below puts known ones in its place
-LABEL = "2026-12-01-a"
-NAME = "activation_checkpointing"
-
 
 @pytest.fixture(autouse=True)
 def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv(labels.RUNS_VARIABLE, str(tmp_path / "runs"))
-    monkeypatch.setenv(labels.RESULTS_VARIABLE, str(tmp_path / "results"))
-    monkeypatch.setenv("NO_COLOR", "1")
-    registered = {NAME: {"large": digest_of(KNOBS)}, "mixed_precision_backward": {"large": digest_of(KNOBS)}}
-    monkeypatch.setattr(discovery, "registered_digests", lambda: registered)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-def run_of(record: Record) -> Path:
-    path = labels.record_path(record.identity.experiment, record.identity.run_label)
-    store.write(record, path)
-    return path
+    return record_command.folders(tmp_path, monkeypatch)
 
 
 def committed() -> Record:
     """A record whose sources are those of this checkout's own commit."""
     scope = ("experiments/__init__.py", "tools/__init__.py")
     return gpu_record(source=source.look(scope, ROOT))
-
-
-def call(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]:
-    code = entry.main(argv)
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
 
 
 def test_nothing_yet(capsys: pytest.CaptureFixture[str]) -> None:

@@ -67,3 +67,14 @@ def test_a_failed_gate_says_what_to_look_at_first(tmp_path: Path, capsys: pytest
     record = replace(cpu_record(), candidates=(candidate("bf16", "candidate", 1.0, 1, checks=wrong),))
     tell(replace(shown(record), picture=None), Finished(record, tmp_path), as_json=False)
     assert "look at  random state, in-place changes, saved tensors" in capsys.readouterr().out
+
+
+def test_a_dry_run_lists_what_it_would_measure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    planned = Failure(phase="other", kind="NotExecuted", message="planned, not executed")
+    record = cpu_record()
+    later = replace(candidate("bf16", "candidate", 1.0, 1), status="skipped", failure=planned, samples=(), summary=None)
+    plan = replace(record, identity=replace(record.identity, run_mode="dry_run"), candidates=(later,))
+    tell(replace(shown(record), table=lambda _: Table(("candidate",), ())), Finished(plan, tmp_path), as_json=False)
+    out = capsys.readouterr().out
+    assert "plan     mixed_precision_backward · " in out
+    assert "  bf16: planned, not executed" in out

@@ -3,41 +3,26 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import record_command
+from record_command import NAME, call, run_of
 from sample_records import H200, candidate, cpu_record, gpu_record, second
 
-from experiments.cli import discovery, entry
-from experiments.evidence import labels, record_text, store
+from experiments.cli import discovery
+from experiments.evidence import labels, record_text, validation
 from experiments.evidence.candidate import Failure, Floor
 from experiments.evidence.limits import LEVEL_LIMITS
 from experiments.evidence.quantities import gib, milliseconds, percent
 from experiments.evidence.record import Record
 
-NAME = "activation_checkpointing"
-
 
 @pytest.fixture(autouse=True)
 def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv(labels.RUNS_VARIABLE, str(tmp_path / "runs"))
-    monkeypatch.setenv(labels.RESULTS_VARIABLE, str(tmp_path / "results"))
-    monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-def run_of(record: Record) -> Path:
-    path = labels.record_path(record.identity.experiment, record.identity.run_label)
-    store.write(record, path)
-    return path
-
-
-def call(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]:
-    code = entry.main(argv)
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
+    return record_command.folders(tmp_path, monkeypatch)
 
 
 def test_a_gpu_record_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
@@ -223,3 +208,56 @@ def test_every_limit_of_a_level_has_its_silence() -> None:
 )
 def test_numbers(text: str, expected: str) -> None:
     assert text == expected
+
+
+def test_the_newest_record_that_does_not_read_is_told_and_not_passed_over(capsys: pytest.CaptureFixture[str]) -> None:
+    run_of(gpu_record())
+    torn = run_of(second())
+    torn.write_bytes(torn.read_bytes()[:500])
+    label = torn.parent.name
+    code, out, _ = call(capsys, "show", NAME)
+    assert code == 0
+    assert f"unreadable    {label}  → python -m experiments results verify {label}" in out
+    code, _, err = call(capsys, "show", NAME, "--run-label", label)
+    assert code == 1
+    assert "a record is never edited" in err
+    assert "mend that line" not in err
+
+
+def test_a_changed_workload_is_called_so_and_can_be_reproduced(capsys: pytest.CaptureFixture[str]) -> None:
+    changed = replace(gpu_record().workload, registered_digest="sha256:" + "0" * 64)
+    run_of(gpu_record(workload=changed))
+    _, out, _ = call(capsys, "show", NAME)
+    assert out.startswith("large, changed: 8 x 1024")
+    assert "--workload large --batch 8 --sequence 1024 --steps 5 --rounds 3 --precision auto --profile" in out
+    assert "--batch" not in record_text.reproduce(gpu_record())
+    assert call(capsys, "show", NAME, "--workload", "large")[0] == 2
+    newer = replace(second().identity, run_label="newer", created_at="2026-12-09T10:00:00Z")
+    run_of(cpu_record())
+    run_of(cpu_record(identity=replace(newer, run_mode="cpu_mechanism"), workload=changed))
+    best = json.loads(call(capsys, "show", cpu_record().identity.experiment, "--json")[1])
+    assert best["identity"]["run_label"] == cpu_record().identity.run_label
+
+
+def test_how_to_reproduce_names_the_weights_and_the_command_that_made_them() -> None:
+    record = gpu_record()
+    hub = replace(record.model, weights_source="hub", resolved_commit="c0" * 20)
+    assert f"--model-source hub --revision {'c0' * 20}" in record_text.reproduce(gpu_record(model=hub))
+    local = replace(record.model, weights_source="local")
+    assert "--model-source local --model FOLDER" in record_text.reproduce(gpu_record(model=local))
+    pages = gpu_record(identity=replace(record.identity, experiment="conformance"))
+    assert record_text.reproduce(pages).startswith("python tools/test_framework_conformance.py --all-part02")
+
+
+def test_without_the_package_that_validates_the_environment_is_to_blame_and_not_the_record(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_of(cpu_record())
+    monkeypatch.setattr(validation, "_validator", validation._validator.__wrapped__)
+    monkeypatch.setitem(sys.modules, "jsonschema", None)
+    name = cpu_record().identity.experiment
+    for argv in (("show", name), ("results", "list"), ("run", name, "--run-mode", "dry_run", "--run-label", "dry")):
+        code, out, err = call(capsys, *argv)
+        assert (code, out) == (1, "")
+        assert "the package jsonschema" in err
+    assert not labels.run_folder(name, "dry").exists()

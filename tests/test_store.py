@@ -190,7 +190,8 @@ def test_bytes_that_are_no_record(data: bytes, named: str) -> None:
         store.parse(data, "here")
     assert named in str(refused.value)
     assert refused.value.where == "here"
-    assert refused.value.next
+    if named != "schema_version":
+        assert refused.value.next == store.MEND  # never "mend that line": a record is not edited
 
 
 def test_every_torn_record_is_a_finding() -> None:
@@ -211,6 +212,7 @@ def _put(field: str, value: object) -> Callable[[Any], None]:
 @pytest.mark.parametrize(
     ("change", "named"),
     [
+        (_put("comment", "faster than it looks"), "found  the field 'comment'"),
         (_put("evidence_level", "cpu_mechanism"), "gpu_measured, as recomputed"),
         (_put("evidence_level", None), "gpu_measured, as recomputed"),
         (_put("limits", []), "random_init, as recomputed"),

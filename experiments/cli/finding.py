@@ -22,19 +22,29 @@ def one(text: str, experiment: str | None = None) -> Entry:
     return Entry(found.path, results.record_of(found))
 
 
-def of_experiment(name: str) -> list[Entry]:
-    """Every readable record of an experiment, promoted or not, newest first. LabError when there is none."""
+def of_experiment(name: str, label: str | None = None) -> list[Entry]:
+    """Every readable record of an experiment, promoted or not, newest first.
+
+    LabError when there is none, and when the run of that `label` has none: it says why.
+    """
     if name not in discovery.packages():
         known = {found.experiment for found in results.everything()}
         if name not in known:
             discovery.load(name)  # refuses, with the nearest names
     found = [f for f in results.everything() if f.experiment == name]
+    for wanted in (f for f in found if f.label == label):
+        results.record_of(wanted)
     entries = [Entry(f.path, f.record) for f in found if f.record is not None]
     if not entries:
         left = ", ".join(f"{f.label} ({f.state})" for f in found)
-        begin = f"python -m experiments run {name} --workload smoke"
-        raise LabError(f"a record of {name}", left or "none yet", begin, name)
+        mend = "python -m experiments results list" if left else f"python -m experiments run {name} --workload smoke"
+        raise LabError(f"a record of {name}", left or "none yet", mend, name)
     return sorted(entries, key=lambda entry: entry.record.identity.created_at, reverse=True)
+
+
+def unreadable(name: str) -> list[str]:
+    """The labels of an experiment's runs and results whose record does not read."""
+    return [f.label for f in results.everything() if f.experiment == name and f.state == "unreadable"]
 
 
 def choose(entries: list[Entry], device: str | None, workload: str | None, label: str | None) -> list[Entry]:
@@ -42,7 +52,7 @@ def choose(entries: list[Entry], device: str | None, workload: str | None, label
     kept = entries
     for option, wanted, of in (
         ("--device", device, lambda entry: index.device_of(entry.record)),
-        ("--workload", workload, lambda entry: entry.record.workload.name),
+        ("--workload", workload, lambda entry: entry.record.workload.title),
         ("--run-label", label, lambda entry: entry.record.identity.run_label),
     ):
         if wanted is None:

@@ -50,10 +50,13 @@ def coloured(stream: TextIO) -> bool:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], indent: str = "  ") -> list[str]:
-    """Lines of an aligned table, the head first (left out when empty). The last column is not padded."""
-    lines = [list(head), *map(list, rows)] if any(head) else list(map(list, rows))
-    if not lines:
+    """Lines of an aligned table, the head first (left out when empty). The last column is not padded.
+
+    Without a row there is no table, and no head to stand alone.
+    """
+    if not rows:
         return []
+    lines = [list(head), *map(list, rows)] if any(head) else list(map(list, rows))
     widths = [max(width(line[column]) for line in lines if column < len(line)) for column in range(len(lines[0]))]
     return [
         (indent + "   ".join(pad(cell, size) for cell, size in zip(line, widths, strict=True))).rstrip()

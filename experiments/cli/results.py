@@ -107,7 +107,7 @@ def _about(found: Found) -> dict[str, Any]:
         "path": place(found.path),
         "evidence_level": record.evidence_level if record else None,
         "profile": record.profile.id if record else None,
-        "workload": record.workload.name if record else None,
+        "workload": record.workload.title if record else None,
         "device": device_of(record) if record else None,
         "created_at": record.identity.created_at if record else None,
         "error": render(found.error) if found.error else None,
@@ -117,5 +117,5 @@ def _about(found: Found) -> dict[str, Any]:
 def _cells(found: Found) -> tuple[str, ...]:
     record = found.record
     level = status(record.evidence_level or "plan") if record else ""
-    about = (record.workload.name, device_of(record)) if record else ("", "")
+    about = (record.workload.title, device_of(record)) if record else ("", "")
     return found.experiment, found.label, status(found.state), level, *about

@@ -12,7 +12,7 @@ from typing import Any
 
 from experiments.cli import discovery
 from experiments.cli.run_report import tell
-from experiments.evidence import labels
+from experiments.evidence import labels, validation
 from experiments.harness import journal, preparing, profile_check, run_folder, session
 from experiments.harness.events import Bar, JsonLines, Listener, PlainLines, Silence
 from experiments.harness.experiment import Experiment, Options
@@ -79,6 +79,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _begin(experiment: Experiment, args: argparse.Namespace, label: str, listener: Listener) -> Finished:
     run_folder.refuse_used(experiment.name, label)
+    validation.require()
     registry = profile_check.load()
     profile = profile_check.choose(experiment, registry, args.profile, args.run_mode)
     mode = args.run_mode or profile_check.default_mode(profile)

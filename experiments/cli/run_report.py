@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from experiments.cli.printing import emit, place, say, status, table
-from experiments.evidence import labels
+from experiments.evidence import labels, record_text
 from experiments.evidence.gates import failed_gates
 from experiments.evidence.record import Record
 from experiments.harness.experiment import Experiment
@@ -27,6 +27,8 @@ def tell(experiment: Experiment, finished: Finished, *, as_json: bool) -> None:
         return
     shown = experiment.table(record)
     say()
+    if record.identity.run_mode == "dry_run":
+        _plan(record)
     for line in table(shown.columns, shown.rows):
         say(line)
     for note in shown.notes:
@@ -46,6 +48,14 @@ def tell(experiment: Experiment, finished: Finished, *, as_json: bool) -> None:
         say(f"{'look at':<9}{experiment.look_at}")
     say(f"{'says':<9}{record.decision.sentence}")
     say(f"{'next':<9}python -m experiments show {experiment.name} --run-label {record.identity.run_label}")
+
+
+def _plan(record: Record) -> None:
+    """What would be measured."""
+    say(f"{'plan':<9}{record.identity.experiment} · {record_text.headline(record)}")
+    for candidate in record.candidates:
+        failure = candidate.failure
+        say(f"  {candidate.name}" + (f": {failure.message}" if failure is not None else ""))
 
 
 def _picture(experiment: Experiment, finished: Finished) -> str:

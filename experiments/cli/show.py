@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from experiments.cli import finding
-from experiments.cli.printing import emit, place, say
+from experiments.cli.printing import emit, place, say, status
 from experiments.cli.showing import show_record
 from experiments.evidence import index
 from experiments.evidence.index import Entry
@@ -28,7 +28,8 @@ def run(args: argparse.Namespace) -> int:
     if finding.is_path(args.name):
         entries = finding.choose([finding.one(args.name)], args.device, args.workload, args.run_label)
     else:
-        entries = finding.choose(finding.of_experiment(args.name), args.device, args.workload, args.run_label)
+        known = finding.of_experiment(args.name, args.run_label)
+        entries = finding.choose(known, args.device, args.workload, args.run_label)
     best = best_of(entries)
     alike = [entry for entry in entries if not index.differing_rows(best.record, entry.record)]
     standing = index.status_of([entry.record for entry in alike])
@@ -40,9 +41,14 @@ def run(args: argparse.Namespace) -> int:
     others = [entry.record.identity.run_label for entry in entries if entry is not best]
     if others:
         say(f"{'others':<14}{', '.join(others[:8])}{' ...' if len(others) > 8 else ''}  (--run-label LABEL)")
+    for label in [] if finding.is_path(args.name) else finding.unreadable(args.name):
+        say(f"{status('unreadable')}    {label}  → python -m experiments results verify {label}")
     return 0
 
 
 def best_of(entries: list[Entry]) -> Entry:
-    """The newest among those of the highest level; `entries` are newest first."""
-    return max(entries, key=lambda entry: LEVELS.index(entry.record.evidence_level or "plan"))
+    """The newest among those of the highest level, registered workloads first; `entries` are newest first."""
+    return max(
+        entries,
+        key=lambda entry: (LEVELS.index(entry.record.evidence_level or "plan"), entry.record.workload.registered),
+    )

@@ -16,6 +16,7 @@ from experiments.evidence import store
 from experiments.evidence.candidate import Candidate, Interval
 from experiments.evidence.compare import differing
 from experiments.evidence.record import Record
+from experiments.evidence.validation import MissingPackageError
 from experiments.evidence.vocabulary import LEVELS, Level
 from tools.environments.errors import LabError
 
@@ -34,7 +35,10 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One experiment and workload under one profile. `entries` are the records behind the status, newest first."""
+    """One experiment and workload under one profile. `entries` are the records behind the status, newest first.
+
+    A changed workload has a row of its own: it never fills that of the registered one.
+    """
 
     profile: str
     experiment: str
@@ -50,6 +54,8 @@ def load(folder: Path) -> tuple[tuple[Entry, ...], tuple[LabError, ...]]:
     for path in sorted(folder.rglob("*.json")):
         try:
             entries.append(Entry(path, store.read(path)))
+        except MissingPackageError:
+            raise
         except LabError as error:
             refused.append(error)
     return tuple(entries), tuple(refused)
@@ -72,7 +78,7 @@ def rows(wanted: Mapping[str, Sequence[tuple[str, str]]], entries: Iterable[Entr
     found: dict[tuple[str, str, str, str], list[Entry]] = {}
     for entry in entries:
         record = entry.record
-        key = (record.profile.id, record.identity.experiment, record.workload.name, device_of(record))
+        key = (record.profile.id, record.identity.experiment, record.workload.title, device_of(record))
         found.setdefault(key, []).append(entry)
     table = [Row(*key, *_standing(group)) for key, group in found.items()]
     have = {(row.profile, row.experiment, row.workload) for row in table}
@@ -89,7 +95,7 @@ def rows(wanted: Mapping[str, Sequence[tuple[str, str]]], entries: Iterable[Entr
 def differing_rows(first: Record, second: Record) -> list[str]:
     """What keeps two records out of one row: profile, experiment, workload or device. Empty when nothing does."""
     keys = [
-        (record.profile.id, record.identity.experiment, record.workload.name, device_of(record))
+        (record.profile.id, record.identity.experiment, record.workload.title, device_of(record))
         for record in (first, second)
     ]
     names = ("profile", "experiment", "workload", "device")

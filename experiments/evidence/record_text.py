@@ -11,6 +11,7 @@ from experiments.evidence.candidate import Candidate, Interval
 from experiments.evidence.conclusion import Comparison
 from experiments.evidence.quantities import gib, milliseconds, percent
 from experiments.evidence.record import Record
+from tools.environments.profile_session import OWN_COMMANDS
 
 DTYPES: Mapping[str, str] = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "float64": "fp64"}
 PHASES: Mapping[str, str] = {"loss_head": "loss head", "warm_up": "warm-up"}
@@ -41,6 +42,10 @@ SILENCES: Mapping[str, str] = {
 }
 
 
+# Knobs of a workload that `run` takes as options.
+OPTIONS = ("batch", "sequence", "piece_of", "steps", "warmup", "rounds", "seed", "head", "precision")
+
+
 def headline(record: Record, standing: str | None = None) -> str:
     """Workload, model, device and level on one line; `standing` adds what the index knows (`gpu_reproduced`)."""
     workload, model = record.workload, record.model
@@ -53,7 +58,7 @@ def headline(record: Record, standing: str | None = None) -> str:
     level: str = record.evidence_level or "not graded"
     if standing == "gpu_reproduced":
         level += ", runs agree (gpu_reproduced)"
-    return " · ".join((f"{workload.name}: {what}", weights, device(record), level))
+    return " · ".join((f"{workload.title}: {what}", weights, device(record), level))
 
 
 def device(record: Record) -> str:
@@ -116,11 +121,22 @@ def does_not_say(record: Record) -> str:
 
 def reproduce(record: Record) -> str:
     """The command that would measure the same again."""
-    identity = record.identity
-    parts = [f"python -m experiments run {identity.experiment} --workload {record.workload.name}"]
+    identity, workload, model = record.identity, record.workload, record.model
+    if identity.experiment in OWN_COMMANDS:
+        command = " ".join(OWN_COMMANDS[identity.experiment])
+        return f"python {command} --profile {record.profile.id} --run-label NEW"
+    parts = [f"python -m experiments run {identity.experiment} --workload {workload.name}"]
+    if not workload.registered:
+        given = ((option, workload.knobs.get(option)) for option in OPTIONS)
+        parts += [f"--{option.replace('_', '-')} {value}" for option, value in given if value is not None]
     parts.append(f"--profile {record.profile.id} --run-mode {identity.run_mode}")
-    source = {"random_init": "config"}.get(record.model.weights_source, record.model.weights_source)
-    parts.append(f"--model-source {source}")
+    parts.append(
+        {
+            "hub": f"--model-source hub --revision {model.resolved_commit}",
+            "local": "--model-source local --model FOLDER",
+            "random_init": "--model-source config",
+        }[model.weights_source]
+    )
     caps = {card.memory_cap_gib for card in record.runtime.devices if card.memory_cap_gib is not None}
     parts += [f"--memory-cap-gib {cap:g}" for cap in sorted(caps)]
     return " ".join([*parts, "--run-label NEW"])

@@ -16,6 +16,7 @@ from typing import Literal, TypeAlias
 
 from experiments.evidence import labels, store
 from experiments.evidence.record import Record
+from experiments.evidence.validation import MissingPackageError
 from experiments.evidence.write_once import write_once
 from tools.environments.errors import EXIT_USAGE, LabError
 from tools.environments.model import Check
@@ -153,6 +154,8 @@ def _run_folders() -> list[Path]:
 def _read(experiment: str, label: str, path: Path, state: State) -> Found:
     try:
         record = store.read(path)
+    except MissingPackageError:
+        raise
     except LabError as error:
         return Found(experiment, label, path, "unreadable", error=error)
     if (record.identity.experiment, record.identity.run_label) != (experiment, label):

@@ -50,7 +50,10 @@ def read(path: Path) -> Record:
 
 def parse(data: bytes, where: str) -> Record:
     """The record in `data`; `where` is how messages call it. Raises LabError, and nothing else, on bad input."""
-    document = strict_json.loads(data, where)
+    try:
+        document = strict_json.loads(data, where)
+    except LabError as error:
+        raise LabError(error.wanted, error.found, MEND, where) from None
     validation.check_version(document, where)
     validation.validate(document, where)
     try:

@@ -96,3 +96,8 @@ class Workload:
     def registered(self) -> bool:
         """Whether this is exactly the workload registered under its name."""
         return self.registered_digest == self.digest
+
+    @property
+    def title(self) -> str:
+        """How it is called among others: by its name alone only where it is the one registered under that name."""
+        return self.name if self.registered else f"{self.name}, changed"

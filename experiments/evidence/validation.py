@@ -28,6 +28,10 @@ FORMAT_EXTRAS = (
 SCHEMA_PATH = Path(__file__).with_name("record.schema.json")
 
 
+class MissingPackageError(LabError):
+    """No record can be read here at all: about the environment, never about one record."""
+
+
 def check_version(document: object, where: str) -> None:
     """Refuse a record of another major version, or of a newer minor one, before its shape is looked at."""
     identity = document.get("identity") if isinstance(document, dict) else None
@@ -64,10 +68,15 @@ def validate(document: object, where: str) -> None:
     if error is not None:
         raise LabError(
             f"{_place(error.absolute_path)}: {_wanted(error)}",
-            f"{ascii(error.instance)[:100]}",
+            _found(error),
             "restore the file, or measure again under a new run label: a record is never edited",
             where,
         )
+
+
+def require() -> None:
+    """Raises MissingPackageError where this environment cannot validate: asked before work that ends in a record."""
+    _validator()
 
 
 @cache
@@ -77,7 +86,7 @@ def _validator() -> tuple[Any, Any]:
             from jsonschema import Draft202012Validator
             from jsonschema.exceptions import best_match
     except ImportError:
-        raise LabError(
+        raise MissingPackageError(
             "the package jsonschema, to validate records",
             "an environment without it",
             "run this in a profile's environment: python tools/install_environment_profile.py --profile TRAIN-CPU",
@@ -105,6 +114,13 @@ def _no_format_extras() -> Iterator[None]:
 
 def _place(path: Any) -> str:
     return "record" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+
+
+def _found(error: Any) -> str:
+    if error.validator == "additionalProperties" and error.validator_value is False:
+        unknown = next(name for name in error.instance if name not in error.schema["properties"])
+        return f"the field {ascii(unknown)[:80]}"
+    return ascii(error.instance)[:100]
 
 
 def _wanted(error: Any) -> str:

@@ -96,7 +96,8 @@ def _run(
 def title(plan: Plan) -> str:
     """One line that says what runs where."""
     where = plan.device.card.name if plan.device.card else plan.device.kind
-    return f"{plan.experiment} · {plan.workload.name} · {plan.model.id} on {where}"
+    changed = "" if plan.registered_digest == plan.workload.digest() else ", changed"
+    return f"{plan.experiment} · {plan.workload.name}{changed} · {plan.model.id} on {where}"
 
 
 def _fork(experiment: Experiment, prepared: Prepared, task: Task, scratch: Path) -> Outcome:
