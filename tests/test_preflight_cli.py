@@ -64,6 +64,9 @@ def test_listing_names_every_profile_in_text_and_json(whole: Environment) -> Non
     listed = json.loads(whole.run("--list-profiles", "--json").stdout)
     assert [entry["id"] for entry in listed["profiles"]] == names
     assert listed["registry_digest"] == registry.load().digest
+    by_id = {entry["id"]: entry["torch"] for entry in listed["profiles"]}
+    assert by_id["TRAIN-CPU"] == {"specifier": ">=2.11,<2.14", "build": "cpu"}
+    assert by_id["PERF-DELIVERY"] is None
     assert whole.run("--list-profiles", "--strict").stdout == text.stdout
 
 
@@ -73,6 +76,7 @@ def test_listing_names_every_profile_in_text_and_json(whole: Environment) -> Non
         (["--profile", "TRAIN-CPUU"], "TRAIN-CPU"),
         (["--profile", "train cpu"], "TRAIN-CPU"),
         (["--profile", "TRAIN-CPU", "--accept", "python.pth"], "python.path"),
+        (["--profile", "TRAIN-CPU", "--accept", "nope"], "there are host.system, host.python"),
         (["--profile", "TRAIN-CPU", "--accept", "\x00"], "host.system"),
     ],
 )

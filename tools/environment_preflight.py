@@ -101,7 +101,7 @@ def _listing_json() -> str:
             "purpose_zh": profile.purpose_zh,
             "environment": profile.environment,
             "python": list(profile.python),
-            "torch": f"{profile.torch.specifier}+{profile.torch.build}" if profile.torch else None,
+            "torch": {"specifier": profile.torch.specifier, "build": profile.torch.build} if profile.torch else None,
             "gpus": profile.gpu.count if profile.gpu else 0,
             "download_gib": profile.host.download_gib,
             "disk_gib": profile.host.disk_gib,

@@ -92,7 +92,7 @@ def known(accept: Iterable[str]) -> tuple[str, ...]:
     names = tuple(accept)
     for name in names:
         if name not in CHECKS:
-            near = difflib.get_close_matches(name, CHECKS, n=3, cutoff=0.3)
+            near = difflib.get_close_matches(name, CHECKS, n=3, cutoff=0.5)
             offer = f"did you mean {', '.join(near)}?" if near else f"there are {', '.join(CHECKS)}"
             raise LabError("the id of a check", ascii(name)[:80], offer, where="--accept", code=EXIT_USAGE)
     return names
