@@ -3,30 +3,14 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import experiments
 from tools.environments.errors import EXIT_USAGE, LabError
 
 MODULE = "experiment"
-
-
-class Listed(Protocol):
-    """What the command line needs of an experiment; `experiments.harness.experiment.Experiment` is one."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def page(self) -> str: ...
-    @property
-    def title(self) -> str: ...
-    @property
-    def profiles(self) -> Sequence[str]: ...
-    @property
-    def workloads(self) -> Mapping[str, Any]: ...
 
 
 def packages() -> dict[str, str]:

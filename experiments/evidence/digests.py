@@ -11,10 +11,9 @@ from experiments.evidence.codec import to_json
 def digest_of(value: object) -> str:
     """`sha256:` and the hash of a JSON value or of a frozen dataclass of this package. Raises LabError on NaN."""
     plain = to_json(value, "value")
-    text = json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return digest_of_text(json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False))
 
 
 def digest_of_text(text: str) -> str:
-    """`sha256:` and the hash of a text in UTF-8: for card identifiers and manifests."""
+    """`sha256:` and the hash of a text in UTF-8: for what is no JSON, such as a card's identifier."""
     return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 
 import torch
 
 from experiments.evidence.codec import to_json
+from experiments.evidence.digests import digest_of_text
 from experiments.evidence.runtime import Clocks, Device
 from experiments.evidence.vocabulary import JsonValue
 from experiments.harness import nvml
@@ -62,7 +62,7 @@ def _cuda(cap_gib: float | None) -> DeviceFacts:
             name=properties.name,
             memory_bytes=properties.total_memory,
             compute_capability=f"{properties.major}.{properties.minor}",
-            uuid_hash="sha256:" + hashlib.sha256(str(properties.uuid).encode()).hexdigest(),
+            uuid_hash=digest_of_text(str(properties.uuid)),
             memory_cap_gib=cap_gib,
             other_processes=others,
             clocks=_clocks(),
