@@ -16,12 +16,11 @@ from tools.environments import requirement_text
 from tools.environments.errors import LabError
 from tools.environments.index_settings import IndexSettings, is_address, without_credentials
 from tools.environments.install_text import Narrator
-from tools.environments.layout import ENVS, ROOT
+from tools.environments.layout import ROOT
 from tools.environments.model import Profile
 from tools.environments.registry import Registry
 
 PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")  # builders keep these out of an image's history
-LOGS = ENVS / ".images"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +34,7 @@ class BuildRequest:
     network: str = ""  # "host": the build shares the host's network
     target: str = ""  # a stage to stop at
     user: str = ""
+    system_packages: str | None = None  # Debian packages, instead of the Dockerfile's own; "" for none
     no_cache: bool = False
 
 
@@ -84,7 +84,7 @@ def build(
                 decode=True,
                 timeout=None,
             )
-            log = _follow(events, say, LOGS / f"{request.profile.id.lower()}.log")
+            log = _follow(events, say, root / ".envs" / ".images" / f"{request.profile.id.lower()}.log")
     return Built(
         profile=request.profile.id,
         image=log.image,
@@ -117,7 +117,8 @@ def build_arguments(
         "TMLAB_FIND_LINKS": " ".join(links),
         **proxies,
     }
-    return {name: value for name, value in given.items() if value}
+    given = {name: value for name, value in given.items() if value}
+    return given if request.system_packages is None else {**given, "SYSTEM_PACKAGES": request.system_packages}
 
 
 def refuse_logins(settings: IndexSettings) -> None:

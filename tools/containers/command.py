@@ -57,6 +57,7 @@ def _add_build_options(to: argparse.ArgumentParser) -> None:
     add("--find-links", metavar="DIR", action="append", default=[], help="folder of wheels (TMLAB_FIND_LINKS)")
     add("--target", default="", metavar="STAGE", help="stop at this stage: base, plan, torch, packages")
     add("--user", default="", help="who the image runs as (root: for platforms that know no other)")
+    add("--system-packages", metavar="NAMES", help="Debian packages to put in, instead of the Dockerfile's own")
     add("--no-cache", action="store_true", help="run every step again")
 
 
@@ -138,6 +139,7 @@ def _build(
         network=given.network,
         target=given.target,
         user=given.user,
+        system_packages=given.system_packages,
         no_cache=given.no_cache,
     )
     say.line(head(profile))

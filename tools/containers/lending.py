@@ -44,7 +44,7 @@ def lent(folders: Sequence[Path], host: str | None = None, port: int = PORT) -> 
         raise LabError(
             wanted=f"{place}:{port}, to lend the wheels of {', '.join(map(str, folders))} to the build",
             found=error.strerror or str(error),
-            next="wait for the other build of this checkout; or serve the folder yourself and give its address: "
+            next="another build of this checkout runs: wait for it; or serve the folder yourself and give its address: "
             "--find-links URL (only Linux can lend a folder)",
             where="--find-links",
         ) from None
