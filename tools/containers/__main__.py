@@ -1,10 +1,12 @@
 """Entry point of `python -m tools.containers`."""
 
-from __future__ import annotations
+from tools.environments import command_line
 
-import sys
+command_line.begin()
 
-from tools.containers.command import main
+import sys  # noqa: E402  a Python that is too old gets no further than the line above
+
+from tools.containers.command import main  # noqa: E402
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(command_line.run(main))

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tools.environments import gpu_validation, profile_session, registry
+from tools.environments import command_line, gpu_validation, profile_session, registry
 from tools.environments.errors import EXIT_OK, LabError, render
 from tools.environments.model import Profile
 
@@ -69,4 +69,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(command_line.run(main))
