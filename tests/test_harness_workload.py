@@ -47,6 +47,7 @@ def test_a_knob_that_was_not_given_stays_as_registered() -> None:
     [
         ({"batch": 0}, "--batch"),
         ({"batch": -1}, "--batch"),
+        ({"batch": 10**12}, "--batch"),
         ({"sequence": 513}, "--sequence"),
         ({"sequence": 1}, "--sequence"),
         ({"steps": 0}, "--steps"),
@@ -60,6 +61,13 @@ def test_a_workload_that_means_nothing_is_refused(knobs: dict[str, int], option:
         check(changed(SMALL, **knobs), SHAPE)
     assert caught.value.where == option
     assert caught.value.code == EXIT_USAGE
+
+
+def test_the_largest_batch_that_is_named_is_taken() -> None:
+    with pytest.raises(LabError, match=r"give --batch 262144 or less") as caught:
+        check(changed(SMALL, batch=262145), SHAPE)
+    assert caught.value.found == "262145 x 64"
+    check(changed(SMALL, batch=262144), SHAPE)
 
 
 def test_the_ladder_shortens_the_sequence_first_then_the_batch_and_ends() -> None:

@@ -12,6 +12,8 @@ from experiments.evidence.vocabulary import JsonValue
 from experiments.models.registered_config import DecoderShape
 from tools.environments.errors import EXIT_USAGE, LabError
 
+MOST_TOKENS = 2**24  # in one effective batch, whose rows are built in memory: far above what a card can train on
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
@@ -93,6 +95,14 @@ def check(workload: Workload, shape: DecoderShape) -> None:
             found=str(workload.sequence),
             next=f"give --sequence {shape.positions} or less",
             where="--sequence",
+            code=EXIT_USAGE,
+        )
+    if workload.batch * workload.sequence > MOST_TOKENS:
+        raise LabError(
+            wanted=f"at most {MOST_TOKENS} tokens in one batch",
+            found=f"{workload.batch} x {workload.sequence}",
+            next=f"give --batch {MOST_TOKENS // workload.sequence} or less",
+            where="--batch",
             code=EXIT_USAGE,
         )
 
