@@ -35,8 +35,18 @@ def test_labels_of_one_day_follow_the_alphabet(runs: Path) -> None:
     begin(runs, first)
     assert run_folder.free_label(NAME).endswith("-b")
     for letter in "bcdefghijklmnopqrstuvwxyz":
-        run_folder.claim(NAME, f"{first[:-1]}{letter}")
+        begin(runs, f"{first[:-1]}{letter}")
     assert run_folder.free_label(NAME).endswith("-aa")
+
+
+def test_a_folder_that_a_refused_run_left_empty_burns_no_label(runs: Path) -> None:
+    first = run_folder.free_label(NAME)
+    folder = run_folder.claim(NAME, first)
+    assert run_folder.free_label(NAME) == first
+    (folder / f".{journal.NAME}.123").write_text("half a li")
+    assert run_folder.free_label(NAME) == first
+    (folder / "notes.txt").write_text("do not lose me")
+    assert run_folder.free_label(NAME) != first
 
 
 def test_a_beginning_that_was_killed_before_its_first_word_leaves_the_label_free(runs: Path) -> None:

@@ -21,7 +21,7 @@ def free_label(experiment: str) -> str:
     day = datetime.now(UTC).strftime("%Y-%m-%d")
     for letters in (*product(ascii_lowercase, repeat=1), *product(ascii_lowercase, repeat=2)):
         label = f"{day}-{''.join(letters)}"
-        if not labels.run_folder(experiment, label).exists() and not labels.promoted_path(experiment, label).exists():
+        if _is_free(labels.run_folder(experiment, label)) and not labels.promoted_path(experiment, label).exists():
             return label
     raise LabError("a free label for today", "all are used", "give one with --run-label", where="--run-label")
 
@@ -30,7 +30,7 @@ def refuse_used(experiment: str, label: str) -> None:
     """Raises LabError when the label is taken: by a finished run, or by one that was interrupted and can go on."""
     labels.refuse_used(experiment, label)
     folder = labels.run_folder(experiment, label)
-    if not folder.is_dir() or not _holds_something(folder):
+    if _is_free(folder):
         return
     path = folder / journal.NAME
     if not path.exists():
@@ -92,6 +92,8 @@ def resume_command(experiment: str, label: str) -> str:
     return f"python -m experiments run {experiment} --resume {label}"
 
 
-def _holds_something(folder: Path) -> bool:
-    """Whether a run came as far as its first word: the draft of a journal is not one yet."""
-    return any(not path.name.startswith(f".{journal.NAME}") for path in folder.iterdir())
+def _is_free(folder: Path) -> bool:
+    """Whether no run came as far as its first word here: the draft of a journal is not one yet."""
+    if not folder.is_dir():
+        return not folder.exists()
+    return all(path.name.startswith(f".{journal.NAME}") for path in folder.iterdir())
