@@ -78,6 +78,26 @@ def test_a_second_call_finds_it_current_in_well_under_a_second(ready: Checkout) 
     assert "environment current (0." in ready.install().stdout
 
 
+def test_locate_says_where_it_is_and_writes_nothing(ready: Checkout) -> None:
+    (installed_files.site_packages(ready.prefix()) / registration.PTH_NAME).unlink()
+    before = sorted(ready.root.glob(".envs/**/*"))
+    told = answered(ready, "--locate")
+    assert (told["status"], told["python"]) == ("current", str(ready.prefix() / "bin" / "python"))
+    assert "environment current · .envs/tiny_cpu" in ready.install("--locate").stdout
+    assert sorted(ready.root.glob(".envs/**/*")) == before
+    assert "it belongs to TINY-CPU" in ready.install("--locate", "--env-name", "tiny_cpu", profile="OTHER-CPU").stdout
+    (ready.prefix() / stamp.FILE_NAME).unlink()
+    told = answered(ready, "--locate", code=1)
+    assert told["error"]["found"] == "one whose install did not finish"
+
+
+def test_locate_of_an_absent_environment_names_the_command(fresh: Checkout) -> None:
+    told = answered(fresh, "--locate", "--env-name", "mine", code=1)
+    assert told["error"]["found"] == "none"
+    assert told["error"]["next"].endswith("--profile TINY-CPU --env-name mine")
+    assert not (fresh.root / ".envs").exists()
+
+
 def test_a_current_environment_that_lost_its_registration_gets_it_back(ready: Checkout) -> None:
     site = installed_files.site_packages(ready.prefix())
     (site / registration.PTH_NAME).unlink()

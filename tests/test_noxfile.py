@@ -91,7 +91,7 @@ def test_a_profile_s_session_installs_checks_runs_and_verifies(clone: Path) -> N
     assert done.returncode == 0, done.stderr
     first, asked, preflight, *runs, verified = calls(clone)
     assert first == ["install_environment_profile.py", "--profile", "TRAIN-CPU", "--backend", "venv"]
-    assert asked == [*first, "--json"]
+    assert asked == [*first, "--locate", "--json"]
     assert preflight == ["environment_preflight.py", "--profile", "TRAIN-CPU"]
     names = registry.load(ROOT).get("TRAIN-CPU").experiments
     *measured, held = runs

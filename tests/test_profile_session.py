@@ -116,7 +116,16 @@ def test_the_environment_s_python_is_asked_from_the_installer(profile: Profile, 
     installer(tmp_path, """print('{"environment": "e", "python": "/e/bin/python", "status": "current"}')""")
     options = profile_session.parse(["--env-name", "e", "--recreate"])
     assert profile_session.environment_python(profile, options, root=tmp_path) == "/e/bin/python"
-    assert (tmp_path / "asked").read_text() == "['--profile', 'TRAIN-CPU', '--env-name', 'e', '--json']\n"
+    assert (tmp_path / "asked").read_text() == "['--profile', 'TRAIN-CPU', '--env-name', 'e', '--locate', '--json']\n"
+
+
+def test_what_the_installer_finds_wrong_is_said_in_its_words(profile: Profile, tmp_path: Path) -> None:
+    error = '{"wanted": "w", "found": "none", "next": "install it: n", "where": "p"}'
+    installer(tmp_path, f"""print('{{"python": null, "error": {error}}}')\nsys.exit(1)""")
+    with pytest.raises(LabError) as caught:
+        profile_session.environment_python(profile, profile_session.parse(["--dry-run"]), root=tmp_path)
+    assert (caught.value.found, caught.value.next, caught.value.code) == ("none", "install it: n", 1)
+    assert "--dry-run" not in (tmp_path / "asked").read_text()
 
 
 @pytest.mark.parametrize("body", ["sys.exit(1)", "print('{}')", "print('[]')", "print('text')"])

@@ -14,13 +14,15 @@ import pytest
 from tools.environments import registry
 from tools.environments.layout import ROOT
 
+INSTALLER = "tools/install_environment_profile.py"
+LOCATE = ("--locate", "--json")
 RECORDER = """
 import json, sys
 with open("calls", "a") as calls:
     print(json.dumps(sys.argv), file=calls)
 """
 STAND_INS = {
-    "tools/install_environment_profile.py": """
+    INSTALLER: """
 if "--json" in sys.argv:
     print(json.dumps({"python": sys.executable}))
 sys.exit(7 if "--recreate" in sys.argv else 0)
@@ -111,9 +113,19 @@ def test_an_experiment_runs_after_preflight_in_the_profile_s_environment(clone: 
     done = invoke("experiment", "--profile", "TRAIN-CPU", "--name", name, "--options", options, cwd=clone)
     assert done.returncode == 0, done.stderr
     asked, preflight, run = calls(clone)
-    assert asked == ["install_environment_profile.py", "--profile", "TRAIN-CPU", "--backend", "venv", "--json"]
+    assert asked == ["install_environment_profile.py", "--profile", "TRAIN-CPU", "--backend", "venv", *LOCATE]
     assert preflight == ["environment_preflight.py", "--profile", "TRAIN-CPU"]
     assert run[1:] == ["run", name, "--workload", "smoke", "--profile", "TRAIN-CPU", "--run-label", "L"]
+
+
+@pytest.mark.parametrize("pipeline", ["preflight", "register", "conformance", "experiment"])
+def test_a_check_of_an_absent_environment_installs_nothing(clone: Path, pipeline: str) -> None:
+    shutil.copy(ROOT / INSTALLER, clone / INSTALLER)
+    done = invoke(pipeline, "--profile", "BASE-CPU", "--options", "--backend uv", cwd=clone)
+    assert done.returncode == 1
+    assert f"install it: python {INSTALLER} --profile BASE-CPU" in done.stderr
+    assert not (clone / ".envs").exists()
+    assert calls(clone) == []
 
 
 def test_verify_gpu_chains_install_preflight_and_smoke(clone: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import shutil
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -28,6 +29,7 @@ from tools.environments import (
     registration,
     registry,
     requirement_text,
+    stamp,
 )
 from tools.environments.errors import LabError
 from tools.environments.index_settings import without_credentials
@@ -150,6 +152,31 @@ class Installation:
         self.journal.finish()
         self._closing(work)
         return self._outcome("installed", prefix, plan.backend, plan.python, plan.torch, work)
+
+    def locate(self) -> Outcome:
+        """Where the finished environment is; writes nothing. LabError for none, an unfinished, or a changed one."""
+        prefix = self._known_prefix()
+        if prefix is None or not os.path.lexists(prefix):
+            prefix = self._conda_s(prefix)
+        found = install_state.look(prefix, self.journal.read(), self.profile, self.digest, None)
+        if prefix is None or found.stamp is None:
+            named = "" if self.request.env_name is None else f" --env-name {self.name}"
+            raise LabError(
+                wanted=f"the installed environment of {self.profile.id}",
+                found="none" if found.state == "absent" else "one whose install did not finish",
+                next=f"install it: {install_state.INSTALL} --profile {self.profile.id}{named}",
+                where=str(prefix or self.name),
+            )
+        version = self._version(found.stamp, prefix)
+        self.say.line(f"{self.profile.id} · environment current · {self._shown(prefix)}")
+        return self._outcome("current", prefix, found.stamp.backend, version, found.stamp.torch, None)
+
+    def _conda_s(self, otherwise: Path | None) -> Path | None:
+        """Where conda would have it, such as one that was adopted there; `otherwise` where conda is not asked."""
+        conda, uv = (shutil.which(name, path=self.environ.get("PATH")) for name in ("conda", "uv"))
+        if conda is None or backends.choose(self.request.backend, conda=conda, uv=uv) != "conda":
+            return otherwise
+        return planning_facts.conda_prefix(conda, self.name, self.environ)
 
     def _known_prefix(self) -> Path | None:
         """Where a finished environment of this name would be, without asking conda."""
@@ -274,16 +301,23 @@ class Installation:
 
     def _current(self, found: Found, prefix: Path) -> Outcome:
         assert found.stamp is not None
-        version = found.stamp.interpreter.get("version", "")
-        wanted = self.request.python
-        if wanted and os.sep not in wanted and not f"{version}.".startswith(f"{wanted}."):
-            raise install_state.refused(self.profile, prefix, [f"it has Python {version}, not {wanted}"])
+        version = self._version(found.stamp, prefix)
         seconds = time.monotonic() - self.started
-        shown = os.path.relpath(prefix, self.root) if prefix.is_relative_to(self.root) else str(prefix)
-        self.say.line(f"{self.profile.id} · environment current ({seconds:.1f} s) · {shown}")
+        self.say.line(f"{self.profile.id} · environment current ({seconds:.1f} s) · {self._shown(prefix)}")
         if registration.register(installed_files.site_packages(prefix), self.root):
             self.say.step("register", "done", "it was missing, or was for another checkout")
         return self._outcome("current", prefix, found.stamp.backend, version, found.stamp.torch, None)
+
+    def _version(self, found: stamp.Stamp, prefix: Path) -> str:
+        """The Python of a finished environment. LabError where another one was asked for."""
+        version = found.interpreter.get("version", "")
+        wanted = self.request.python
+        if wanted and os.sep not in wanted and not f"{version}.".startswith(f"{wanted}."):
+            raise install_state.refused(self.profile, prefix, [f"it has Python {version}, not {wanted}"])
+        return version
+
+    def _shown(self, prefix: Path) -> str:
+        return os.path.relpath(prefix, self.root) if prefix.is_relative_to(self.root) else str(prefix)
 
     def _outcome(
         self, status: str, prefix: Path, backend: str, version: str, torch: str | None, work: Work | None

@@ -37,6 +37,7 @@ def parser() -> argparse.ArgumentParser:
     add("--backend", choices=backends.CHOICES, default=os.environ.get("TMLAB_BACKEND") or "auto")
     add("--python", metavar="X.Y|PATH", help="the Python to make it from")
     add("--dry-run", action="store_true", help="print exactly what would run, and do nothing")
+    add("--locate", action="store_true", help="say where the finished environment is, and install nothing")
     add("--json", action="store_true", help="stdout carries one JSON object and nothing else")
     add("--target", choices=("host", "image"), default="host", help="image: leave out what needs the host's GPU")
     add("--layers", metavar="DIR", help="write the package steps as layers of an image, and install nothing")
@@ -84,6 +85,8 @@ def _run(given: argparse.Namespace, say: Narrator, root: Path, at: list[Installa
         recreate=given.recreate,
         settings=index_settings.resolve(options, os.environ),
     )
+    if given.locate:
+        return Installation(request, os.environ, say, root).locate().as_data()
     if given.layers:
         from tools.environments import image_layers  # with urllib behind it: no other call pays for that
 

@@ -114,15 +114,18 @@ def in_image(profile: Profile, options: Options) -> list[str]:
 
 
 def environment_python(profile: Profile, options: Options, *, python: str = sys.executable, root: Path = ROOT) -> str:
-    """The interpreter of a finished environment, asked from the installer, which finds it current in under a second.
+    """The interpreter of a finished environment, asked from the installer, which looks and installs nothing.
 
-    LabError where the installer does not answer with one.
+    LabError where there is none, in the installer's own words.
     """
-    kept = [option for option in options.installer if option != "--recreate"]
-    command = [python, INSTALLER, "--profile", profile.id, *kept, "--json"]
+    kept = [option for option in options.installer if option not in ("--recreate", "--dry-run")]
+    command = [python, INSTALLER, "--profile", profile.id, *kept, "--locate", "--json"]
     child = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
     try:
-        return str(json.loads(child.stdout)["python"])
+        told = json.loads(child.stdout)
+        if "error" in told:
+            raise LabError(**told["error"], code=child.returncode)
+        return str(told["python"])
     except (KeyError, TypeError, ValueError):
         sys.stderr.write(child.stderr)
         raise LabError(
