@@ -107,6 +107,18 @@ def test_without_a_finished_pair_there_is_no_floor() -> None:
     assert noise_floors((baseline, replace(again, status="failed"))) == ()
 
 
+def test_one_pair_of_values_is_no_noise_floor_and_its_verdict_is_open() -> None:
+    pair = [
+        candidate("a", "baseline", 100.0, 1),
+        candidate("a again", "baseline_again", 100.0, 2),
+        candidate("b", "candidate", 10.0, 3),
+    ]
+    once = [replace(c, samples=c.samples[:1]) for c in pair]
+    assert noise_floors(once) == ()
+    assert {found.verdict for found in comparisons(once)} == {"ambiguous"}
+    assert noise_floors([replace(c, samples=c.samples[:2]) for c in pair])
+
+
 def test_candidates_are_compared_with_the_baseline() -> None:
     measured = (
         candidate("a", "baseline", 100.0, 1),

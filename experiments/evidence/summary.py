@@ -18,6 +18,7 @@ from experiments.evidence.vocabulary import Verdict
 
 RESAMPLES = 1000
 TAIL = 0.025  # a 95 % interval
+FEWEST = 2  # values on each side of a noise floor: from one pair nothing can be said of the scatter
 TIMES = ("step_ms", "wall_ms", "busy_ms")
 
 Rounds = Mapping[int, Sequence[float]]  # round -> values of its ordinary steps
@@ -82,7 +83,7 @@ def summarise(name: str, samples: Sequence[Sample]) -> Summary | None:
 def noise_floors(candidates: Sequence[Candidate]) -> tuple[NoiseFloor, ...]:
     """The A/A difference of each time quantity: the far end of the 95 % interval of twin / baseline, as a share.
 
-    Empty when the baseline or its twin has no ordinary sample, and left out for a quantity that nobody measured.
+    Empty when the baseline or its twin has no ordinary sample; left out for a quantity measured less than twice.
     """
     baseline = _with_role(candidates, "baseline")
     again = _with_role(candidates, "baseline_again")
@@ -91,8 +92,8 @@ def noise_floors(candidates: Sequence[Candidate]) -> tuple[NoiseFloor, ...]:
     floors = []
     for quantity in TIMES:
         ratio = _ratio(again, baseline, quantity)
-        if ratio is not None:
-            counts = [len(group) for c in (baseline, again) for group in rounds_of(c.samples, quantity).values()]
+        counts = [sum(map(len, rounds_of(c.samples, quantity).values())) for c in (baseline, again)]
+        if ratio is not None and min(counts) >= FEWEST:
             floors.append(
                 NoiseFloor(
                     quantity=quantity,
