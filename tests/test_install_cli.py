@@ -75,6 +75,15 @@ def test_help_and_a_wrong_option(fresh: Checkout) -> None:
     assert not (fresh.root / ".envs").exists()
 
 
+@pytest.mark.parametrize("more", [(), ("--dry-run",), ("--locate",), ("--adopt",)])
+def test_an_empty_name_is_no_name(fresh: Checkout, more: tuple[str, ...]) -> None:
+    """What `--env-name "$UNSET"` becomes must not stand for the default environment."""
+    answer = fresh.install("--env-name", "", *more)
+    assert answer.returncode == 2
+    assert "found  ''" in answer.stdout
+    assert not (fresh.root / ".envs").exists()
+
+
 def test_json_errors_are_json_alone(fresh: Checkout) -> None:
     """Fault 31: text before JSON on stdout."""
     answer = fresh.install("--json", profile="NOPE")

@@ -93,7 +93,7 @@ class Installation:
         self.request, self.environ, self.say, self.root = request, environ, say, root
         self.profile = registry.load(root).get(request.profile)
         self.digest = requirement_text.digest(self.profile, root)
-        self.name = planning.environment_name(request.env_name or self.profile.environment)
+        self.name = planning.chosen_name(self.profile, request)
         self.state = root / planning.state_folder(self.name)
         self.journal = Journal(self.state / "journal.jsonl")
         self.removal_s = 0.0

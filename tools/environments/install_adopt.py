@@ -66,6 +66,8 @@ def find(request: Request, profile: Profile, environ: Mapping[str, str], root: P
     LabError (usage) where there is none.
     """
     given = request.env_name
+    if given == "":
+        planning.environment_name(given)
     if given and (os.sep in given or given in (os.curdir, os.pardir)):
         candidates = [Path(given).expanduser().absolute()]
     else:

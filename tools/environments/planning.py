@@ -95,7 +95,7 @@ def plan(profile: Profile, request: Request, facts: Facts) -> Plan:
 
 def commands_of(profile: Profile, request: Request, facts: Facts) -> backends.Commands:
     """The command builder for this request; also for the lines that are printed when its plan has run."""
-    name = environment_name(request.env_name or profile.environment)
+    name = chosen_name(profile, request)
     backend = backends.choose(request.backend, conda=facts.conda, uv=facts.uv)
     prefix = "" if backend == "conda" else f".envs/{name}"
     target = backends.Target(
@@ -113,6 +113,11 @@ def commands_of(profile: Profile, request: Request, facts: Facts) -> backends.Co
     if backend == "uv":
         return backends.Uv(target, facts.uv or "uv", base)
     return backends.Venv(target, base)
+
+
+def chosen_name(profile: Profile, request: Request) -> str:
+    """The environment's name: as given, an empty one included, which is refused; else the profile's own."""
+    return environment_name(profile.environment if request.env_name is None else request.env_name)
 
 
 def environment_name(name: str) -> str:
