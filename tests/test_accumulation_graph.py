@@ -170,6 +170,16 @@ def test_without_a_compiler_the_failure_says_what_is_missing(
     assert "\n" not in outcome.died.message
 
 
+def test_a_card_without_triton_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.utils._triton.has_triton", lambda: False)
+    with pytest.raises(compiled_layers.CompilerMissingError, match="Triton") as caught:
+        compiled_layers.require_compiler("cuda")
+    assert "torch wheel" in caught.value.next
+    monkeypatch.setattr("torch.utils._triton.has_triton", lambda: True)
+    monkeypatch.setenv("CC", "/bin/sh")  # something that is there
+    compiled_layers.require_compiler("cuda")
+
+
 def test_a_compiler_named_by_cc_will_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     own = tmp_path / "mycc"
     own.write_text("#!/bin/sh\n")

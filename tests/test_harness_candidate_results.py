@@ -324,3 +324,11 @@ def test_the_twin_is_excused_by_rounding_alone_and_not_by_its_own_error(plan: Pl
     assert not twin.checks.gradient.passed
     assert not twin.checks.update.passed
     assert build(plan, {"gate / fp32 (again)": gate(1e-7)}, "fp32 (again)").checks.gradient is not None
+
+
+def test_a_plan_is_skipped_and_a_gate_nobody_ran_is_none(plan: Plan) -> None:
+    dry = build(replace(plan, mode="dry_run"), {})
+    assert (dry.status, dry.numerics) == ("skipped", None)
+    assert dry.failure is not None
+    assert dry.failure.kind == "DryRun"
+    assert build(plan, {"gate / bf16": gate(None)}).checks.gradient is None
