@@ -171,10 +171,25 @@ def test_floors_and_caps_are_told() -> None:
         runtime=replace(gpu_record().runtime, devices=(replace(H200, memory_cap_gib=12.0),)),
     )
     told = record_text.floors(record)
-    assert "pinned bandwidth 690.0 ms, every layer at 1.05x of it" in told
+    assert "pinned bandwidth 690.0 ms: every layer at 1.05x" in told
     assert "state bytes 2.00 GiB" in told
     assert record_text.device(record) == "one NVIDIA H200 capped at 12 GiB"
     assert "--memory-cap-gib 12" in record_text.reproduce(record)
+
+
+def test_a_floor_that_several_share_is_told_once_and_without_the_twin() -> None:
+    rate = Floor(quantity="step_ms", limited_by="bfloat16 matmul rate", unit="ms", floor=7.87)
+    none, twin, every, lost = gpu_record().candidates
+    record = gpu_record(
+        candidates=(
+            replace(none, floors=(replace(rate, distance=2.0),)),
+            replace(twin, floors=(replace(rate, distance=1.9),)),
+            replace(every, floors=(replace(rate, distance=2.5),)),
+            replace(lost, floors=(rate,)),
+        ),
+        noise_floors=(),
+    )
+    assert record_text.floors(record) == "bfloat16 matmul rate 7.87 ms: none at 2.00x · every layer at 2.50x"
 
 
 def test_a_claim_of_a_lower_level_says_so() -> None:

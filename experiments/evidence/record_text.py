@@ -92,15 +92,23 @@ def table(record: Record) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
 
 
 def floors(record: Record) -> str:
-    """The floors and the noise on one line; empty when the record has neither."""
-    parts = []
+    """Each floor once, with everybody's distance from it, and the noise; empty when the record has neither.
+
+    `float16 matmul rate 4.21 ms: fp16 + scaler at 24.84x · fp16, unscaled at 21.67x; noise floor 25 %`. The baseline's
+    twin is left out: what it would add is noise, and that has its own number.
+    """
+    distances: dict[str, list[str]] = {}
     for candidate in record.candidates:
+        if candidate.role == "baseline_again":
+            continue
         for floor in candidate.floors:
-            value = milliseconds(floor.floor) + " ms" if floor.unit == "ms" else _other(floor.floor, floor.unit)
-            distance = f", {candidate.name} at {floor.distance:.2f}x of it" if floor.distance is not None else ""
-            parts.append(f"{floor.limited_by} {value}{distance}")
+            value = f"{milliseconds(floor.floor)} ms" if floor.unit == "ms" else _other(floor.floor, floor.unit)
+            those = distances.setdefault(f"{floor.limited_by} {value}", [])
+            if floor.distance is not None:
+                those.append(f"{candidate.name} at {floor.distance:.2f}x")
+    parts = [f"{floor}: {' · '.join(those)}" if those else floor for floor, those in distances.items()]
     parts += [f"noise floor {percent(f.relative)}" for f in record.noise_floors if f.quantity == "step_ms"]
-    return "; ".join(dict.fromkeys(parts))
+    return "; ".join(parts)
 
 
 def says(record: Record) -> list[str]:
