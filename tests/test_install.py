@@ -91,6 +91,15 @@ def test_locate_says_where_it_is_and_writes_nothing(ready: Checkout) -> None:
     assert told["error"]["found"] == "one whose install did not finish"
 
 
+@pytest.mark.parametrize("more", [(), ("--locate",), ("--dry-run",)])
+def test_a_python_that_the_profile_does_not_take_is_that_before_all_else(
+    ready: Checkout, more: tuple[str, ...]
+) -> None:
+    told = answered(ready, "--python", "3.9", *more, code=2)
+    assert told["error"]["found"] == "3.9"
+    assert told["error"]["next"].startswith("--python 3.1")
+
+
 def test_locate_of_an_absent_environment_names_the_command(fresh: Checkout) -> None:
     told = answered(fresh, "--locate", "--env-name", "mine", code=1)
     assert told["error"]["found"] == "none"

@@ -92,6 +92,7 @@ class Installation:
         self.started = time.monotonic()
         self.request, self.environ, self.say, self.root = request, environ, say, root
         self.profile = registry.load(root).get(request.profile)
+        planning_facts.judge_python(self.profile, request.python)
         self.digest = requirement_text.digest(self.profile, root)
         self.name = planning.chosen_name(self.profile, request)
         self.state = root / planning.state_folder(self.name)

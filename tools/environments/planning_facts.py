@@ -38,7 +38,7 @@ def gather(profile: Profile, request: Request, environ: Mapping[str, str], root:
     options = requirement_text.options(profile, root)
     takes_conda = backends.choose(request.backend, conda=conda, uv=uv) == "conda"
     found = None if takes_conda else interpreter(profile, request.python, environ)
-    if takes_conda and request.python and request.python not in profile.python:
+    if takes_conda and request.python and request.python not in profile.python:  # conda takes no path
         raise _not_taken(profile, request.python)
     facts = Facts(
         interpreter=found,
@@ -112,8 +112,7 @@ def interpreter(profile: Profile, wanted: str | None, environ: Mapping[str, str]
         if _short(found.version) not in profile.python:
             raise _not_taken(profile, found.version)
         return found
-    if wanted and wanted not in profile.python:
-        raise _not_taken(profile, wanted)
+    judge_python(profile, wanted)
     running = Interpreter(_running_base(), ".".join(str(part) for part in sys.version_info[:3]))
     accepted = [wanted] if wanted else [*profile.python]
     if _short(running.version) in accepted:
@@ -132,6 +131,12 @@ def interpreter(profile: Profile, wanted: str | None, environ: Mapping[str, str]
             where="--python",
         )
     return None
+
+
+def judge_python(profile: Profile, wanted: str | None) -> None:
+    """LabError (usage) for a version, not a path, that is none of the profile's, whatever is there already."""
+    if wanted and os.sep not in wanted and wanted not in profile.python:
+        raise _not_taken(profile, wanted)
 
 
 def no_interpreter(profile: Profile) -> LabError:
