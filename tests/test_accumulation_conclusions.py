@@ -130,10 +130,10 @@ def test_busy_time_nobody_measured_gives_no_ratio() -> None:
 def test_on_a_card_the_graph_wins_by_what_it_reserves() -> None:
     _, decision = conclude(observed(BASE, PLAIN, REPLAYED, CAUGHT))
     assert decision.code == "adopt_if_memory_bound"
-    assert decision.sentence.startswith(f"{GRAPH} frees 65% of the peak")  # of what is reserved: 12.5 of 36
+    assert decision.sentence.startswith(f"{GRAPH} frees 65 % of the peak")  # of what is reserved: 12.5 of 36
     large = replace(REPLAYED, memory=replace(REPLAYED.memory, peak_reserved_bytes=14 * 2**30))  # type: ignore[type-var]
     _, decision = conclude(observed(BASE, PLAIN, large, CAUGHT))
-    assert decision.sentence.startswith("8 x 1 frees 64% of the peak")
+    assert decision.sentence.startswith("8 x 1 frees 64 % of the peak")
 
 
 def test_a_missing_compiler_leaves_the_page_s_decision_alone() -> None:

@@ -309,7 +309,7 @@ def test_a_card_s_run_says_what_it_frees_and_what_it_costs() -> None:
     assert "bit-identical" in said
     assert "a step of every layer takes 1.224 x that of none: slower" in said
     assert "after the forward 12.00 GiB stay, of none 58.10" in said
-    assert decision.sentence == "every layer frees 40% of the peak for 1.22 x the time: take it when memory is short."
+    assert decision.sentence == "every layer frees 40 % of the peak for 1.22 x the time: take it when memory is short."
 
 
 def test_dropout_is_a_claim_with_both_errors() -> None:

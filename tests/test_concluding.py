@@ -113,7 +113,7 @@ def test_wrong_numbers_decide_everything(wrong: object) -> None:
 
 def test_a_candidate_that_could_not_start_says_nothing_about_the_others() -> None:
     found = decided(broken("a", kind="CompilerMissingError"), candidate("good", step=101.0, peak=15.0))
-    assert found == Decision(code="adopt", sentence="Take good: 50% less peak at 1.01 x the time.")
+    assert found == Decision(code="adopt", sentence="Take good: 50 % less peak at 1.01 x the time.")
 
 
 def test_a_baseline_that_does_not_repeat_itself_ends_every_comparison() -> None:
@@ -156,7 +156,7 @@ def test_a_card_that_was_lost_leaves_nothing_to_conclude() -> None:
 def test_memory_that_costs_time_is_for_those_who_lack_it() -> None:
     found = decided(candidate("a", step=122.0, peak=12.0), candidate("b", step=300.0, peak=20.0))
     assert found.code == "adopt_if_memory_bound"
-    assert found.sentence == "a frees 60% of the peak for 1.22 x the time: take it when memory is short."
+    assert found.sentence == "a frees 60 % of the peak for 1.22 x the time: take it when memory is short."
 
 
 def test_the_cheapest_that_frees_anything_is_preferred_to_the_one_that_frees_most() -> None:

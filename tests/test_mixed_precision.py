@@ -18,6 +18,7 @@ from torch.autograd import gradcheck
 
 from experiments.evidence.candidate import Candidate
 from experiments.evidence.conclusion import Comparison
+from experiments.evidence.quantities import percent
 from experiments.harness import gating, recording
 from experiments.harness.experiment import DeviceFacts, Observed, Options
 from experiments.harness.fork import Outcome, run_forked
@@ -36,6 +37,7 @@ ASSET = registered_config.asset("tiny-qwen2")
 PLAN = plan_of(EXPERIMENT)
 SMALL = replace(PLAN, workload=replace(PLAN.workload, batch=2, sequence=32, steps=2, rounds=1))
 CARD = DeviceFacts(kind="cuda", torch="2.11.0+cu130", torch_cuda="13.0", bf16_native=True, tf32=True)
+WRONG = {"overall": 0.5, "worst": 0.9, "worst_name": "w", "tensors": 26, "not_finite": [], "reference_norm": 1.0}
 
 
 def context(name: str) -> WorkerContext:
@@ -332,6 +334,17 @@ def test_a_whole_run_says_the_numerics_hold_and_nothing_of_speed(answers: dict[s
     assert "one step skipped, state untouched" in shown.rows[2]
 
 
+def test_table_sentence_and_claim_write_a_share_and_a_change_alike(answers: dict[str, Outcome]) -> None:
+    record = concluded(changed(answers, "gate / fp16, unscaled", gradient=WRONG))
+    bare = next(candidate for candidate in record.candidates if candidate.role == "control")
+    share = percent(bare.numerics.underflow_share if bare.numerics else None)
+    assert share.endswith(" %")
+    assert f"fp16, unscaled loses {share} of them" in record.decision.sentence
+    assert f"{share} of gradients underflow" in table(record).rows[3][-1]
+    assert "65536 → 32768" in table(record).rows[2]
+    assert any("scale 65536 → 32768" in claim.statement for claim in record.claims)
+
+
 def test_a_broken_state_machine_breaks_the_decision_and_its_claim(answers: dict[str, Outcome]) -> None:
     probe = "probe / fp16 + scaler / injected_inf"
     record = concluded(changed(answers, probe, passed=False, schedule_advanced=True))
@@ -349,8 +362,7 @@ def test_a_scale_that_collapses_is_said_in_the_table_and_in_the_decision(answers
 
 
 def test_a_candidate_whose_gradient_is_wrong_is_not_to_be_used(answers: dict[str, Outcome]) -> None:
-    wrong = {"overall": 0.5, "worst": 0.9, "worst_name": "w", "tensors": 26, "not_finite": [], "reference_norm": 1.0}
-    record = concluded(changed(answers, "gate / bf16", gradient=wrong))
+    record = concluded(changed(answers, "gate / bf16", gradient=WRONG))
     assert record.decision.code == "numerics_broken"
     assert "bf16" in record.decision.sentence
     equivalence = next(claim for claim in record.claims if claim.kind == "gradient_equivalence")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from experiments.cli.printing import status, table
+from experiments.evidence.quantities import percent
 from experiments.harness.ledger import CONTEXT_BYTES
 from experiments.harness.ledger_fit import FRAGMENTATION, FitRow
 from experiments.harness.ledger_step import GIB
@@ -51,8 +52,9 @@ def as_lines(profile: Profile, memory: float, fitted: Sequence[Fitted]) -> Itera
         yield from _one(item, fitted, profile)
     yield ""
     yield (
-        f"a card of: peak and {FRAGMENTATION:.0%} of it between blocks, {CONTEXT_BYTES / GIB:.1f} GiB CUDA context,"
-        f" on a card that may report {TOLERANCE:.0%} less than its class; tight: only with every byte of the figure"
+        f"a card of: peak and {percent(FRAGMENTATION)} of it between blocks, "
+        f"{CONTEXT_BYTES / GIB:.1f} GiB CUDA context, on a card that may report {percent(TOLERANCE)} less "
+        "than its class; tight: only with every byte of the figure"
     )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from experiments.evidence.candidate import Candidate
 from experiments.evidence.conclusion import Claim, Comparison, Decision
+from experiments.evidence.quantities import percent
 from experiments.harness.experiment import Observed
 
 GIB = 2**30
@@ -168,12 +169,12 @@ def weighed(observed: Observed) -> Decision:
     if share < 0.02:
         return Decision(code="avoid", sentence="No candidate lowers the peak here: head or state holds it.")
     if ratio is None:
-        said = f"{best.name} frees {share:.0%} of the peak; at what price was not measured."
+        said = f"{best.name} frees {percent(share)} of the peak; at what price was not measured."
         return Decision(code="inconclusive", sentence=said)
     cheap = [(s, c) for s, c in rated if s >= 0.02 and ratios.get(c.name) and (ratios[c.name] or 9) <= 1.02]
     if cheap:
         share, best = max(cheap, key=lambda pair: pair[0])
-        said = f"Take {best.name}: {share:.0%} less peak at {ratios[best.name]:.2f} x the time."
+        said = f"Take {best.name}: {percent(share)} less peak at {ratios[best.name]:.2f} x the time."
         return Decision(code="adopt", sentence=said)
-    said = f"{best.name} frees {share:.0%} of the peak for {ratio:.2f} x the time: take it when memory is short."
+    said = f"{best.name} frees {percent(share)} of the peak for {ratio:.2f} x the time: take it when memory is short."
     return Decision(code="adopt_if_memory_bound", sentence=said)

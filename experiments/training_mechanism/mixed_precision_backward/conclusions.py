@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from experiments.evidence.candidate import Candidate
 from experiments.evidence.conclusion import Claim, Decision
+from experiments.evidence.quantities import percent
 from experiments.harness.concluding import able, equivalence, gates_hold, memories, stands_in_the_way, times
 from experiments.harness.experiment import Observed
 
@@ -34,7 +35,7 @@ def _scaler(observed: Observed) -> list[Claim]:
             continue
         statement = (
             f"an infinity in step {trace.injected_step} skipped {trace.skips_counted} step: weights and optimizer "
-            f"state bit-identical, schedule not advanced, scale {trace.scale_before:.0f} -> {trace.scale_after:.0f}"
+            f"state bit-identical, schedule not advanced, scale {trace.scale_before:.0f} → {trace.scale_after:.0f}"
         )
         claims.append(Claim(kind="scaler_semantics", statement=statement, candidates=(candidate.name,)))
     return claims
@@ -65,7 +66,7 @@ def _numerics_sentence(observed: Observed, measured: list[Candidate]) -> str:
     for control in measured:
         share = control.numerics.underflow_share if control.numerics else None
         if control.role == "control" and share is not None and not gates_hold(control):
-            said.append(f"{control.name} loses {share:.0%} of them")
+            said.append(f"{control.name} loses {percent(share)} of them")
     return "; ".join(said) + ". This says nothing about speed."
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from experiments.evidence.candidate import Candidate
 from experiments.evidence.plots import numerics
+from experiments.evidence.quantities import percent
 from experiments.evidence.record import Record
 from experiments.harness.concluding import gates_hold
 from experiments.harness.experiment import Table
@@ -77,7 +78,7 @@ def _verdict(candidate: Candidate) -> str:
     share = candidate.numerics.underflow_share if candidate.numerics else None
     words = []
     if candidate.role == "control" and share is not None:
-        words.append(f"{share:.1%} of gradients underflow")
+        words.append(f"{percent(share)} of gradients underflow")
     if not gates_hold(candidate):
         words.append("gate failed")
     return ", ".join(words) or "gradients ok"
