@@ -100,6 +100,23 @@ def test_a_python_that_the_profile_does_not_take_is_that_before_all_else(
     assert told["error"]["next"].startswith("--python 3.1")
 
 
+def test_a_plan_says_what_is_there_already(ready: Checkout) -> None:
+    def notes(*arguments: str) -> str:
+        return " ".join(answered(ready, "--dry-run", *arguments)["notes"])
+
+    assert "environment current: nothing of this would run" in notes()
+    assert "note: environment current" in ready.install("--dry-run").stdout
+    assert ".envs/tiny_cpu is removed first" in notes("--recreate")
+    assert notes("--env-name", "another") == ""
+    assert notes("--target", "image") == ""
+    refused = answered(ready, "--dry-run", "--env-name", "tiny_cpu", profile="OTHER-CPU", code=1)
+    assert refused["error"]["found"] == "it belongs to TINY-CPU"
+    (ready.prefix() / stamp.FILE_NAME).unlink()
+    assert "the steps that it finished are kept" in notes()
+    (ready.state() / "journal.jsonl").unlink()
+    assert "neither a stamp nor a journal" in answered(ready, "--dry-run", code=1)["error"]["found"]
+
+
 def test_locate_of_an_absent_environment_names_the_command(fresh: Checkout) -> None:
     told = answered(fresh, "--locate", "--env-name", "mine", code=1)
     assert told["error"]["found"] == "none"

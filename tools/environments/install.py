@@ -74,7 +74,7 @@ class Outcome:
 
 
 def plan_on_paper(request: Request, environ: Mapping[str, str], root: Path = ROOT) -> tuple[Profile, Plan]:
-    """What an install would do, asking neither a card nor the network."""
+    """What an install into nothing would do, asking neither a card nor the network."""
     profile = registry.load(root).get(request.profile)
     facts = planning_facts.gather(profile, request, environ, root, paper=True)
     return profile, planning.plan(profile, request, facts)
@@ -172,6 +172,27 @@ class Installation:
         self.say.line(f"{self.profile.id} · environment current · {self._shown(prefix)}")
         return self._outcome("current", prefix, found.stamp.backend, version, found.stamp.torch, None)
 
+    def on_paper(self) -> Plan:
+        """The plan, with a note on what is there already. LabError where the install itself would refuse that."""
+        there = () if self.request.target == "image" else self._there()
+        _, plan = plan_on_paper(self.request, self.environ, self.root)
+        return dataclasses.replace(plan, notes=(*plan.notes, *there))
+
+    def _there(self) -> tuple[str, ...]:
+        prefix = self._known_prefix()
+        if prefix is None or not os.path.lexists(prefix):
+            return ()
+        if self.request.recreate:
+            self._refuse_a_folder(prefix)
+            return (f"{self._shown(prefix)} is removed first, with everything in it",)
+        found = install_state.look(prefix, self.journal.read(), self.profile, self.digest, None)
+        if found.stamp:
+            self._version(found.stamp, prefix)
+            return ("environment current: nothing of this would run",)
+        if found.state == "restart":
+            return (f"{self._shown(prefix)} is removed first: {found.reason}",)
+        return ("an earlier call did not finish: the steps that it finished are kept",)
+
     def _conda_s(self, otherwise: Path | None) -> Path | None:
         """Where conda would have it, such as one that was adopted there; `otherwise` where conda is not asked."""
         conda, uv = (shutil.which(name, path=self.environ.get("PATH")) for name in ("conda", "uv"))
@@ -220,14 +241,17 @@ class Installation:
     def _discard(self, facts: Facts, prefix: Path, why: str) -> None:
         if not os.path.lexists(prefix):
             return
-        if not install_state.is_environment(prefix) and self.journal.read() is None:
-            raise install_state.refused(self.profile, prefix, ["a folder that is no environment"])
+        self._refuse_a_folder(prefix)
         started = time.monotonic()
         if facts.conda and (prefix / "conda-meta").is_dir():
             planning_facts.remove_by_conda(facts.conda, self.name, self.environ)
         install_state.discard(prefix, self.state)  # what conda does not know, or leaves, such as a half-made one
         self.removal_s = time.monotonic() - started
         self.say.step("remove", "done", f"{prefix.name}, {why}", self.removal_s)
+
+    def _refuse_a_folder(self, prefix: Path) -> None:
+        if not install_state.is_environment(prefix) and self.journal.read() is None:
+            raise install_state.refused(self.profile, prefix, ["a folder that is no environment"])
 
     def _gate(self, facts: Facts, prefix: Path, *, resuming: bool) -> str:
         """Ask the machine; returns the Python version. GateBlockedError where it cannot carry the profile."""

@@ -16,7 +16,7 @@ from tools.environments import backends, index_settings, install_adopt, install_
 from tools.environments.environment_lock import unwritable
 from tools.environments.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, LabError, render
 from tools.environments.index_settings import without_credentials
-from tools.environments.install import GateBlockedError, Installation, plan_on_paper
+from tools.environments.install import GateBlockedError, Installation
 from tools.environments.install_text import Narrator
 from tools.environments.layout import ROOT
 from tools.environments.planning import Request
@@ -96,9 +96,10 @@ def _run(given: argparse.Namespace, say: Narrator, root: Path, at: list[Installa
     if given.adopt:
         return install_adopt.adopt(request, os.environ, say, root).as_data()
     if given.dry_run:
-        profile, plan = plan_on_paper(request, os.environ, root)
+        on_paper = Installation(request, os.environ, say, root)
+        plan = on_paper.on_paper()
         if not given.json:
-            for line in (install_text.head(profile), *install_text.paper(plan)):
+            for line in (install_text.head(on_paper.profile), *install_text.paper(plan)):
                 say.line(line)
         return install_text.as_data(plan)
     installation = Installation(request, os.environ, say, root)
