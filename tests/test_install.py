@@ -135,7 +135,8 @@ def test_a_current_environment_that_lost_its_registration_gets_it_back(ready: Ch
 
 def test_the_output_is_one_line_a_step(fresh: Checkout) -> None:
     lines = fresh.install("--backend", "uv").stdout.splitlines()
-    assert lines[0].startswith("TINY-CPU · tiny packages · about 0.1 GB to download, 0.1 GB on disk")
+    assert lines[0].startswith("TINY-CPU · tiny packages · about 0.1 GiB to download, 0.1 GiB on disk")
+    assert " GiB free" in lines[1]
     named = [line.split("  ")[1] for line in lines[1:]]
     wanted = ["host gate", "create", "pip", "torch", "tiny", "register", "pip check", "preflight", "stamp"]
     assert named == [*wanted, "activate", "check", "remove"]

@@ -108,7 +108,7 @@ def _build(environ: Mapping[str, str], prefix: Path, requirement_file: Path, loc
     from tools.environments import index_settings, indexes
 
     settings = index_settings.resolve(index_settings.Options(), environ)
-    _say(f"{NAME}   making {prefix} once ({requirement_file.name}); about 30 MB to download, 80 MB on disk")
+    _say(f"{NAME}   making {prefix} once ({requirement_file.name}); about 30 MiB to download, 80 MiB on disk")
     shutil.rmtree(prefix, ignore_errors=True)
     _create(prefix)
     wheel = indexes.pip_wheel(prefix / "pip-wheel", settings)

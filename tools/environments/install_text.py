@@ -64,7 +64,7 @@ def head(profile: Profile) -> str:
     """The profile and what it will cost, from the registry."""
     host = profile.host
     return (
-        f"{profile.id} · {profile.title} · about {host.download_gib:g} GB to download, {host.disk_gib:g} GB on disk, "
+        f"{profile.id} · {profile.title} · about {host.download_gib:g} GiB to download, {host.disk_gib:g} GiB on disk, "
         f"{host.minutes} min"
     )
 
@@ -72,7 +72,7 @@ def head(profile: Profile) -> str:
 def machine(facts: HostFacts, python: str) -> str:
     """The machine in one line, as the gate saw it."""
     memory = f", {facts.memory_gib:.0f} GiB" if facts.memory_gib is not None else ""
-    free = f", {facts.disk.free_gib:.0f} GB free" if facts.disk.free_gib is not None else ""
+    free = f", {facts.disk.free_gib:.0f} GiB free" if facts.disk.free_gib is not None else ""
     cards = f", {facts.gpu.cards[0].name}" if facts.gpu and facts.gpu.cards else ""
     return f"{facts.system}, Python {python}, {facts.cores} cores{memory}{free}{cards}"
 
