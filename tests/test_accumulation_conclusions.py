@@ -63,6 +63,13 @@ def test_every_candidate_has_the_floor_of_its_products_and_a_compiled_one_nothin
     assert forecast_of(COMPILED).predictions == ()
 
 
+def test_a_format_whose_rate_was_not_measured_has_no_floor() -> None:
+    chosen = EXPERIMENT.workloads["large"]
+    (spec, *_) = candidates(chosen, CARD, Options())
+    request = ForecastRequest(spec=spec, workload=chosen, shape=_shape(chosen), device=CARD, calibration=None)
+    assert forecast(request).floors == ()
+
+
 @pytest.mark.parametrize(("workload", "gib"), [("default", 12), ("fit-8gib", 8)])
 def test_the_registered_workloads_fit_the_cards_they_are_for(workload: str, gib: int) -> None:
     chosen = EXPERIMENT.workloads[workload]
@@ -125,6 +132,10 @@ def test_a_launch_free_step_that_still_waits_misses_its_line() -> None:
 def test_busy_time_nobody_measured_gives_no_ratio() -> None:
     assert beyond_busy(candidate("a")) is None
     assert beyond_busy(candidate("a", step=3.0)) is None
+
+
+def test_a_candidate_that_was_not_timed_says_nothing_of_waiting() -> None:
+    assert not [said for said in statements(candidate("3 + 3 + 2")) if "busy" in said]
 
 
 def test_on_a_card_the_graph_wins_by_what_it_reserves() -> None:

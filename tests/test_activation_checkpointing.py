@@ -334,6 +334,11 @@ def test_on_a_cpu_only_the_gradients_are_judged() -> None:
     assert decision.sentence.startswith("every layer keep the gradients")
 
 
+def test_wrong_gradients_come_first() -> None:
+    _, decision = conclude(observed(BASE, candidate("selective", step=200.0, peak=20.0, error=0.5)))
+    assert decision.code == "numerics_broken"
+
+
 def test_a_form_that_broke_down_is_left_out_of_the_sentence() -> None:
     _, decision = conclude(observed(BASE, EVERY, broken("selective", kind="CheckpointError"), device=CPU))
     assert "selective" not in decision.sentence

@@ -301,6 +301,20 @@ def test_failed_caught_and_identical_are_told_apart() -> None:
     assert words["blunt (wrong on purpose)"] == "1.0e-03, passed and must not"
 
 
+def test_the_share_in_which_the_card_was_busy_is_shown_where_it_was_measured() -> None:
+    taken = (
+        BASE,
+        candidate("waits", step=850.0, busy=184.0),
+        candidate("untimed"),
+        candidate("more", step=10.0, busy=10.2),
+    )
+    shown = memory_table.table(gpu_record(candidates=taken, comparisons=(), noise_floors=(), claims=()))
+    column = shown.columns.index("card busy")
+    assert [row[column] for row in shown.rows] == ["95 %", "22 %", "", "100 %"]
+    without = memory_table.table(gpu_record(candidates=(candidate("a", step=1.0),), comparisons=(), claims=()))
+    assert "card busy" not in without.columns
+
+
 def test_what_did_not_run_is_a_note_with_its_reason() -> None:
     record = gpu_record(candidates=(BASE, replace(broken("a"), status="skipped")), comparisons=(), claims=())
     shown = memory_table.table(record)

@@ -4,22 +4,33 @@ from __future__ import annotations
 
 from experiments.evidence import record_text
 from experiments.evidence.candidate import Candidate
+from experiments.evidence.quantities import percent
 from experiments.evidence.record import Record
 from experiments.harness.concluding import gates_hold
 from experiments.harness.experiment import Table
 
 
 def table(record: Record) -> Table:
-    """The record's own table with the gradients' verdict beside it; columns nobody measured are left out."""
+    """The record's own table with busy share and gradients beside it; columns nobody measured are left out."""
     columns, rows = record_text.table(record)
+    busy = [_busy(candidate) for candidate in record.candidates]
     shown = [
-        (*row, _verdict(candidate))
-        for row, candidate in zip(rows, record.candidates, strict=True)
+        (*row, *((share,) if any(busy) else ()), _verdict(candidate))
+        for row, share, candidate in zip(rows, busy, record.candidates, strict=True)
         if candidate.status != "skipped"
     ]
     notes = tuple(f"{c.name} did not run: {c.failure.message}" for c in record.candidates if _left_out(c) and c.failure)
     dry = record.identity.run_mode == "dry_run"
-    return Table(columns=(*columns, "gradients"), rows=tuple(shown), notes=() if dry else notes)
+    head = (*columns, *(("card busy",) if any(busy) else ()), "gradients")
+    return Table(columns=head, rows=tuple(shown), notes=() if dry else notes)
+
+
+def _busy(candidate: Candidate) -> str:
+    """Share of a step in which the card had something to do; the rest of it, it waited for Python or for a copy."""
+    totals = candidate.summary
+    if totals is None or totals.step_ms is None or totals.busy_ms is None or not totals.step_ms.median:
+        return ""
+    return percent(min(1.0, totals.busy_ms.median / totals.step_ms.median))
 
 
 def _left_out(candidate: Candidate) -> bool:
