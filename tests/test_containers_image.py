@@ -7,8 +7,10 @@ index; .ci/run sets the first two up.
 from __future__ import annotations
 
 import dataclasses
+import ensurepip
 import io
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -246,25 +248,50 @@ def test_the_gpu_image_is_built_as_far_as_no_large_wheel_is_needed(made: Made, p
 
 
 def test_a_base_with_conda_has_its_environment_created_from_the_file(made: Made, tmp_path: Path) -> None:
-    """A stand-in for conda in the base image, which says where environments would be: the plan is then conda's."""
-    stand_in = tmp_path / "conda"
-    stand_in.write_text(CONDA)
-    stand_in.chmod(0o755)
-    (tmp_path / "Dockerfile").write_text(f"FROM {made.base}\nCOPY conda /usr/local/bin/conda\n")
-    client = made.client
-    image, _ = client.images.build(path=str(tmp_path), tag=f"{REPOSITORY}:conda-base", rm=True)
-    stage, _ = built(client, request("PERF-DELIVERY", image.tags[0], target="plan"), made.root)
-    container = client.containers.create(stage.image, ["true"])
+    """A stand-in for conda in the base image, which makes a venv and gives it pip, as conda gives Python and pip."""
+    (tmp_path / "conda").write_text(CONDA)
+    (tmp_path / "conda").chmod(0o755)
+    (wheel,) = (Path(ensurepip.__file__).parent / "_bundled").glob("pip-*.whl")
+    shutil.copy(wheel, tmp_path)
+    (tmp_path / "Dockerfile").write_text(f"FROM {made.base}\nCOPY conda /usr/local/bin/conda\nCOPY pip-*.whl /opt/\n")
+    image, _ = made.client.images.build(path=str(tmp_path), tag=f"{REPOSITORY}:conda-base", rm=True)
+    stage, _ = built(made.client, request("PERF-DELIVERY", image.tags[0], target="torch"), made.root)
+    running = made.client.containers.run(stage.image, ["sleep", "60"], detach=True, init=True)
     try:
-        script = file_from(container, "/plan/torch/.layers/torch.sh").decode()
+        asked = file_from(running, "/opt/conda/asked").decode().splitlines()
+        assert asked[0] == "env create -n llm_performance_delivery -f cnb/environment.yml"
+        assert all(
+            line.startswith("run --no-capture-output -n llm_performance_delivery python -m pip") for line in asked[1:]
+        )
+        script = ".envs/current/bin/python -c 'import sys; print(sys.prefix)' && readlink -f .envs/current"
+        code, said = ran(running, "sh", "-c", script)
+        assert (code, said.splitlines()[1]) == (0, "/opt/conda/envs/llm_performance_delivery")
     finally:
-        container.remove()
-    assert "conda env create -n llm_performance_delivery -f cnb/environment.yml" in script
+        running.remove(force=True)
 
 
 CONDA = """#!/bin/sh
-if [ "$1" = info ]; then echo '{"envs": [], "envs_dirs": ["/opt/conda/envs"]}'; exit; fi
-exit 1
+# Answers what the installer asks of conda, and nothing else.
+set -eu
+envs=/opt/conda/envs
+mkdir -p $envs
+case "$1 $2" in
+  "info --json")
+    found=$(find $envs -mindepth 1 -maxdepth 1 -printf '"%p", ')
+    echo "{\\"envs\\": [${found%, }], \\"envs_dirs\\": [\\"$envs\\"]}" ;;
+  "env create")
+    echo "$*" >>/opt/conda/asked
+    grep -q '^  - python=' "$6"
+    python3 -m venv --without-pip "$envs/$4"
+    mkdir "$envs/$4/conda-meta"
+    python3 -m zipfile -e /opt/pip-*.whl "$envs"/"$4"/lib/python3*/site-packages ;;
+  "run --no-capture-output")
+    echo "$*" >>/opt/conda/asked
+    name=$4
+    shift 4
+    PATH=$envs/$name/bin:$PATH exec "$@" ;;
+  *) echo "unknown: $*" >&2; exit 2 ;;
+esac
 """
 
 

@@ -53,7 +53,7 @@ def test_a_dockerfile_holds_what_every_image_here_has(kind: Kind) -> None:
     assert f"ARG BASE_IMAGE={image_text.BASE_IMAGE}\n" in text
     assert re.fullmatch(r"[a-z]+:\d+\.\d+\.\d+-[a-z-]+", image_text.BASE_IMAGE)
     assert "--target image --layers /plan" in text
-    assert "--target image --adopt" in text
+    assert '--adopt --env-name "$(readlink -f .envs/current)"' in text  # the base of conda is an environment too
     assert re.search(r"^USER \$\{LAB_USER\}$", text, re.MULTILINE)
     assert "ARG LAB_USER=lab" in text
     assert "--quick" in text.partition("HEALTHCHECK")[2]

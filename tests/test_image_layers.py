@@ -62,6 +62,7 @@ def test_torch_is_a_layer_and_the_rest_another(tmp_path: Path, wheels: Path) -> 
     assert "--no-compile" not in torch + packages  # who uses the image cannot write bytecode later
     assert "-u PYTHONPATH" in torch
     assert "-u PIP_USER" in torch
+    assert "PIP_CERT" in torch.partition("# create")[0]
     assert os.readlink(tmp_path / "plan" / "torch" / ".envs" / "current") == "llm_train_cpu"
 
 
@@ -135,7 +136,9 @@ def test_conda_creates_from_its_file_and_the_link_leads_to_where_it_will_be(tmp_
         script = (target / "torch" / ".layers" / "torch.sh").read_text(encoding="utf-8")
         assert f"env create -n {plan.environment} -f {file}" in script
         assert (target / "torch" / file).read_bytes() == (ROOT / file).read_bytes()
-        assert os.readlink(target / "torch" / ".envs" / "current") == str(tmp_path / "envs" / plan.environment)
+        envs = target / "torch" / ".envs"
+        assert os.readlink(envs / "current") == plan.environment
+        assert os.readlink(envs / plan.environment) == str(tmp_path / "envs" / plan.environment)
 
 
 @pytest.mark.parametrize(

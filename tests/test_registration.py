@@ -135,6 +135,18 @@ def test_pythonpath_that_names_what_every_start_needs_breaks_nothing(environment
     (site / "a_module_of_the_environment.py").unlink()
 
 
+def test_a_link_to_an_environment_is_that_environment(environment: Path, tmp_path: Path) -> None:
+    """As in an image: PATH names a link, and registering through either is the same to the other."""
+    link = tmp_path / "current"
+    link.symlink_to(environment)
+    assert registration.register(site_of(environment))
+    assert not registration.register(site_of(link))
+    assert registration.read(site_of(link)) == registration.read(site_of(environment))
+    assert registration.check(site_of(link), python=str(link / "bin" / "python")).status == "ok"
+    named = str(site_of(environment))
+    assert started(link, "import json; print(1)", tmp_path, PYTHONPATH=named) == "1"
+
+
 def test_without_strip_pythonpath_is_left_alone(environment: Path, tmp_path: Path) -> None:
     registration.register(site_of(environment), strip=False)
     code = "import sys, os, tools; print(sys.path.count(os.environ['PYTHONPATH']))"

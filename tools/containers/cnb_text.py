@@ -28,7 +28,8 @@ ENVIRONMENT_SIDE = (
     "tools/*.sh",
     "tools/environments/**/*.py",
 )
-BESIDE = (".dockerignore", ".ide/certificates/README.md", "experiments/__init__.py")
+RENDERED = (CPU.conda_file, GPU.conda_file)  # in the list also where they are still to be written
+BESIDE = (*RENDERED, ".dockerignore", ".ide/certificates/README.md", "experiments/__init__.py")
 VERSION = ("requirements/**/*", "cnb/*.yml")
 
 
@@ -38,7 +39,7 @@ def files(registry: Registry, root: Path) -> dict[Path, str]:
     profiles = registry.profiles.values()
     values = {
         "FILES": _items(named(root, ENVIRONMENT_SIDE, BESIDE)),
-        "VERSION_FILES": _items(named(root, VERSION)),
+        "VERSION_FILES": _items(named(root, VERSION, RENDERED)),
         "CHECKS_IMAGE": CHECKS_IMAGE,
         "SMOKE_PROFILE": smoke.id,
         "SMOKE_EXPERIMENT": next(name for name in smoke.experiments if name not in OWN_COMMANDS),

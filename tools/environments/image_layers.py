@@ -28,6 +28,14 @@ from tools.environments.torch_wheel import Sources, TorchChoice
 LAYERS = ("torch", "packages")
 FIRST_LAYER = ("create", "isolate", "pip", "torch")
 SCRIPTS = ".layers"  # folder of the scripts, from the repository root
+# An older pip, conda and uv know only certificates of their own; the system's hold the network's own too.
+TRUST = (
+    "system=/etc/ssl/certs/ca-certificates.crt",
+    'if [ -f "$system" ]; then',
+    '  export PIP_CERT="${PIP_CERT:-$system}" SSL_CERT_FILE="${SSL_CERT_FILE:-$system}"',
+    '  export REQUESTS_CA_BUNDLE="${REQUESTS_CA_BUNDLE:-$system}"',
+    "fi",
+)
 CURRENT = ".envs/current"  # the one environment of an image, whatever its name, so that PATH can hold it
 
 
@@ -40,7 +48,7 @@ def write(request: Request, environ: Mapping[str, str], target: Path, root: Path
             _put(target / name / SCRIPTS / f"{name}.sh", script(name, steps))
             for step in steps:
                 _put_inputs(step, target / name, request, root)
-        _link(target / LAYERS[0] / CURRENT, plan, environ)
+        _put_links(target / LAYERS[0], plan, environ)
     except OSError as error:
         raise unwritable(target, error) from error
     return plan
@@ -56,7 +64,7 @@ def layers(plan: Plan) -> dict[str, tuple[Step, ...]]:
 
 def script(name: str, steps: Iterable[Step]) -> str:
     """A layer as a POSIX shell script, to be run from the repository root."""
-    lines = ["#!/bin/sh", f"# The {name} layer of an image, as the installer planned it.", "set -eu"]
+    lines = ["#!/bin/sh", f"# The {name} layer of an image, as the installer planned it.", "set -eu", *TRUST]
     for step in steps:
         lines += ["", f"# {step.id}: {step.reason}", *_commands(step)]
     return "\n".join(lines) + "\n"
@@ -129,15 +137,17 @@ def _put_inputs(step: Step, folder: Path, request: Request, root: Path) -> None:
             _put(folder / value, (root / value).read_text(encoding="utf-8"))
 
 
-def _link(link: Path, plan: Plan, environ: Mapping[str, str]) -> None:
-    """Lead from `.envs/current` to the environment that the layer will make."""
-    place: str | Path = plan.environment
+def _put_links(folder: Path, plan: Plan, environ: Mapping[str, str]) -> None:
+    """Lead from `.envs/current` to the environment that the layer will make; conda's lies elsewhere and is linked."""
+    envs = (folder / CURRENT).parent
+    envs.mkdir(parents=True, exist_ok=True)
+    links: dict[str, str | Path] = {Path(CURRENT).name: plan.environment}
     if plan.backend == "conda":
         conda = shutil.which("conda", path=environ.get("PATH")) or "conda"
-        place = planning_facts.conda_prefix(conda, plan.environment, environ)
-    link.parent.mkdir(parents=True, exist_ok=True)
-    link.unlink(missing_ok=True)
-    link.symlink_to(place)
+        links[plan.environment] = planning_facts.conda_prefix(conda, plan.environment, environ)
+    for name, place in links.items():
+        (envs / name).unlink(missing_ok=True)
+        (envs / name).symlink_to(place)
 
 
 def _without_comments(text: str) -> str:

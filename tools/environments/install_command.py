@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from tools.environments import backends, index_settings, install_adopt, install_text
+from tools.environments import backends, image_facts, index_settings, install_adopt, install_text
 from tools.environments.environment_lock import unwritable
 from tools.environments.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, LabError, render
 from tools.environments.index_settings import without_credentials
@@ -102,9 +102,22 @@ def _run(given: argparse.Namespace, say: Narrator, root: Path, at: list[Installa
             for line in (install_text.head(on_paper.profile), *install_text.paper(plan)):
                 say.line(line)
         return install_text.as_data(plan)
+    _refuse_in_another_image(given.profile)
     installation = Installation(request, os.environ, say, root)
     at.append(installation)
     return installation.run().as_data()
+
+
+def _refuse_in_another_image(profile: str) -> None:
+    """LabError inside an image that was built for another profile: its environment is the one it has."""
+    image = image_facts.gather(os.environ).profile
+    if image not in (None, profile):
+        raise LabError(
+            wanted=f"the profile that this image was built for: {image}",
+            found=profile,
+            next=f"on the host: python3 tools/bootstrap.py nox -s {profile} -- --image",
+            where="--profile",
+        )
 
 
 def _failed(given: argparse.Namespace, say: Narrator, error: LabError) -> int:
