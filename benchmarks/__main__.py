@@ -1,7 +1,5 @@
 """`python -m benchmarks [NAME ...]`: run these benchmarks, or all, and print one table."""
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import platform
@@ -9,6 +7,11 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+
+from tools.environments import command_line
+
+if __name__ == "__main__":
+    command_line.begin()
 
 from benchmarks.measure import Row
 
@@ -51,4 +54,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(command_line.run(main))

@@ -11,6 +11,7 @@ import pytest
 
 from benchmarks import __main__ as runner
 from benchmarks.measure import Row, duration, ratio, seconds, watched
+from tools.environments.layout import ROOT
 
 
 def test_a_ratio_is_of_medians_in_alternating_order_without_the_first_round() -> None:
@@ -91,6 +92,20 @@ def test_a_command_that_failed_is_told_with_its_last_words(
         "       first",
         "       last",
     ]
+
+
+def test_a_table_that_cannot_be_written_is_a_finding() -> None:
+    code = (
+        "import runpy, sys; import benchmarks.bench_start as bench; bench.rows = list\n"
+        "sys.argv = ['benchmarks', 'start']; runpy.run_module('benchmarks', run_name='__main__')"
+    )
+    with Path("/dev/full").open("w") as full:
+        told = subprocess.run(
+            [sys.executable, "-c", code], cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert told.returncode == 1
+    assert "wanted output that can be written" in told.stderr
+    assert "Traceback" not in told.stderr
 
 
 def test_an_unknown_benchmark_is_wrong_usage() -> None:

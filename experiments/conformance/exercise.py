@@ -8,17 +8,21 @@
 The checks are those of the conformance page that need no framework but torch, over cases drawn from a plain seed.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import importlib.util
 import sys
 import traceback
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+
+from tools.environments import command_line
+
+if __name__ == "__main__":
+    command_line.begin()
+
+from dataclasses import dataclass
 from typing import Literal
 
 from experiments.conformance import catalogue, gaps, mutation
@@ -198,4 +202,4 @@ def compiled(exercise: Exercise) -> ModuleType:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(command_line.run(main))

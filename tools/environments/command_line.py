@@ -59,10 +59,15 @@ def newer_pythons(path: str) -> "list[str]":
 def _refusal(path: str) -> str:
     found = newer_pythons(path)
     main = sys.modules["__main__"].__spec__
-    call = sys.argv[:1] if main is None else ["-m", str(main.parent)]
+    call = sys.argv[:1] if main is None else ["-m", _module(main.name)]
     advice = " ".join([found[0], *call, *sys.argv[1:]]) if found else "install Python 3.12 or 3.11, then use that"
     version = ".".join(map(str, sys.version_info[:3]))
     return f"blocked\n  wanted Python 3.11 or 3.12\n  found  Python {version} ({sys.executable})\n  -> {advice}"
+
+
+def _module(name: str) -> str:
+    """What follows `-m` for a module of this name: a package is called by its own."""
+    return name[: -len(".__main__")] if name.endswith(".__main__") else name
 
 
 def _told(kind: "type[BaseException]", error: BaseException, trace: "TracebackType | None") -> None:
