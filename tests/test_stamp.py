@@ -129,8 +129,19 @@ def test_a_wrong_field_is_a_finding(prefix: Path, written: Stamp, change: dict[s
     path = prefix / stamp.FILE_NAME
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
     with pytest.raises(LabError) as caught:
-        stamp.read(prefix)
+        stamp.read(prefix, "TRAIN-CPU")
     assert "--recreate" in caught.value.next
+
+
+@pytest.mark.parametrize("content", ["[]", "3", "{}", '{"format": 1}', '{"format": []}'])
+def test_a_torn_stamp_is_told_in_our_words_with_a_command_to_paste(prefix: Path, content: str) -> None:
+    (prefix / stamp.FILE_NAME).write_text(content)
+    with pytest.raises(LabError) as caught:
+        stamp.read(prefix, "TRAIN-CPU")
+    command = "python tools/install_environment_profile.py --profile TRAIN-CPU --env-name env --recreate"
+    assert caught.value.next.endswith(f": {command}")
+    assert "indices" not in caught.value.found
+    assert caught.value.found.startswith(("it is JSON, but", "it has no ", "format []"))
 
 
 def test_cut_off_anywhere_it_is_torn(prefix: Path, written: Stamp) -> None:

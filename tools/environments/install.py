@@ -165,7 +165,7 @@ class Installation:
             raise LabError(
                 wanted=f"the installed environment of {self.profile.id}",
                 found="none" if found.state == "absent" else "one whose install did not finish",
-                next=f"install it: {install_state.INSTALL} --profile {self.profile.id}{named}",
+                next=f"install it: {stamp.INSTALL} --profile {self.profile.id}{named}",
                 where=str(prefix or self.name),
             )
         version = self._version(found.stamp, prefix)

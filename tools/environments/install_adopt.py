@@ -42,7 +42,7 @@ def adopt(request: Request, environ: Mapping[str, str], say: Narrator, root: Pat
     prefix = find(request, profile, environ, root)
     state = root / planning.state_folder(planning.environment_name(prefix.name))
     with environment_lock.hold(state / "lock", f"adoption for {profile.id}", say.line) as lock:
-        found = stamp.read(prefix)
+        found = stamp.read(prefix, profile.id)
         if found is not None:
             if reasons := stamp.is_current(found, profile, digest, prefix):
                 raise install_state.refused(profile, prefix, reasons)
@@ -96,7 +96,7 @@ def _refuse_unfinished(state: Path, profile: Profile, prefix: Path) -> None:
         raise LabError(
             wanted="an environment made by hand",
             found="one that the installer began and has not finished",
-            next=f"{install_state.INSTALL} --profile {profile.id} --env-name {prefix.name}",
+            next=f"{stamp.INSTALL} --profile {profile.id} --env-name {prefix.name}",
             where=str(prefix),
         )
 

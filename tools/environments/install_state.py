@@ -15,8 +15,8 @@ from tools.environments.errors import LabError
 from tools.environments.journal import Progress
 from tools.environments.layout import ENVS
 from tools.environments.model import Profile
+from tools.environments.stamp import INSTALL
 
-INSTALL = "python tools/install_environment_profile.py"
 # Until these are whole the environment has no pip to mend itself with, and making it anew takes seconds.
 FOUNDATION = ("create", "isolate", "pip")
 
@@ -40,7 +40,7 @@ def look(
     if prefix is None or not os.path.lexists(prefix):
         begun = progress is not None and not progress.finished
         return Found("absent", "an earlier call was interrupted before there was an environment" if begun else "")
-    found = stamp.read(prefix)
+    found = stamp.read(prefix, profile.id)
     if found is not None:
         return _stamped(found, prefix, profile, digest)
     if progress is None:

@@ -177,7 +177,7 @@ def _stamp(profile: Profile, digest: str) -> StampFacts:
 
     prefix = Path(sys.prefix)
     try:
-        found = stamp.read(prefix)
+        found = stamp.read(prefix, profile.id)
         if found is None:
             return StampFacts(None)
         return StampFacts(found.profile, found.torch, tuple(stamp.is_current(found, profile, digest, prefix)))

@@ -23,6 +23,7 @@ from tools.environments.model import Profile
 
 FILE_NAME = "environment-stamp.json"
 FORMAT = 1
+INSTALL = "python tools/install_environment_profile.py"
 # pip tells its users to upgrade it, and measures nothing: another pip does not make another environment.
 UNCOUNTED = ("pip",)
 
@@ -78,21 +79,28 @@ def write(stamp: Stamp) -> Path:
     return target
 
 
-def read(prefix: Path) -> Stamp | None:
-    """The stamp of an environment; None where it has none. LabError where the file is torn or of another format."""
+def read(prefix: Path, profile: str = "ID") -> Stamp | None:
+    """The stamp of an environment; None where it has none. LabError where the file is torn or of another format.
+
+    `profile` is what the environment should be of, for the command that builds it anew.
+    """
     path = prefix / FILE_NAME
     try:
         content = json.loads(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise _torn(path, prefix, error.strerror or "it cannot be read") from None
+        raise _torn(path, profile, error.strerror or "it cannot be read") from None
     except (ValueError, RecursionError):
-        raise _torn(path, prefix, "it is not whole JSON") from None
+        raise _torn(path, profile, "it is not whole JSON") from None
+    if not isinstance(content, dict):
+        raise _torn(path, profile, "it is JSON, but not a stamp")
     try:
         return _parsed(content)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise _torn(path, prefix, f"a field is missing or wrong ({error})"[:120]) from None
+    except KeyError as error:
+        raise _torn(path, profile, f"it has no {error.args[0]}") from None
+    except (TypeError, ValueError) as error:
+        raise _torn(path, profile, str(error)[:120]) from None
 
 
 def is_current(stamp: Stamp, profile: Profile, requirement_digest: str, prefix: Path) -> list[str]:
@@ -124,18 +132,18 @@ def changed(stamped: Mapping[str, str], found: Mapping[str, str], *, at_most: in
     return ", ".join(sorted(parts)[:at_most]) + (f" and {rest} more" if rest > 0 else "")
 
 
-def _parsed(content: Any) -> Stamp:
+def _parsed(content: dict[str, Any]) -> Stamp:
     if content["format"] != FORMAT:
         raise ValueError(f"format {content['format']}, not {FORMAT}")
     stamp = Stamp(
         profile=_text(content["profile"]),
         requirement_digest=_text(content["requirement_digest"]),
         prefix=_text(content["prefix"]),
-        interpreter={name: _text(value) for name, value in content["interpreter"].items()},
+        interpreter={name: _text(value) for name, value in _table(content, "interpreter").items()},
         torch=None if content["torch"] is None else _text(content["torch"]),
         backend=_text(content["backend"]),
-        index=dict(content["index"]),
-        packages={name: _text(value) for name, value in content["packages"].items()},
+        index=_table(content, "index"),
+        packages={name: _text(value) for name, value in _table(content, "packages").items()},
         created_at=_text(content["created_at"]),
     )
     if content["packages_digest"] != stamp.packages_digest:
@@ -149,11 +157,17 @@ def _text(value: object) -> str:
     return value
 
 
-def _torn(path: Path, prefix: Path, found: str) -> LabError:
+def _table(content: dict[str, Any], name: str) -> dict[str, Any]:
+    if not isinstance(content[name], dict):
+        raise TypeError(f"its {name} is no table of names and values")
+    return dict(content[name])
+
+
+def _torn(path: Path, profile: str, found: str) -> LabError:
     return LabError(
         wanted="a stamp that the installer wrote",
         found=found,
-        next="what it was made from is not known: build it anew by running the install command with --recreate "
-        f"(or, for one you made by hand, remove {path} and adopt it with --adopt)",
-        where=str(prefix),
+        next=f"where you made it by hand, remove {path} and adopt it with --adopt; else build it anew, losing what is "
+        f"in it: {INSTALL} --profile {profile} --env-name {path.parent.name} --recreate",
+        where=str(path.parent),
     )

@@ -20,7 +20,7 @@ def check(profile: Profile, prefix: Path = Path(sys.prefix), executable: str = s
     """Whose environment the running interpreter belongs to. Blocked if another profile's, or torn."""
     wanted = f"the Python of an environment made for {profile.id}, such as {profile.environment}"
     try:
-        found = stamp.read(prefix)
+        found = stamp.read(prefix, profile.id)
     except LabError as torn:
         return Check(CHECK_ID, "blocked", wanted, f"{executable}, whose stamp is torn: {torn.found}", torn.next)
     if found is None:
