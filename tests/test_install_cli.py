@@ -372,6 +372,21 @@ def test_a_file_system_without_locks_is_told_and_gone_on_with(tmp_path: Path, mo
         pass
 
 
+@pytest.mark.parametrize(
+    ("arguments", "reader", "code"),
+    [(("--backend", "uv"), "head -1", 0), (("--json", "--python", "3.9"), "true", 2), (("--env-name", ""), "true", 2)],
+)
+def test_a_reader_that_goes_away_changes_no_exit_code(
+    fresh: Checkout, arguments: tuple[str, ...], reader: str, code: int
+) -> None:
+    """0 is said of a finished install alone, so that one goes on unheard."""
+    command = f"{{ {shell(fresh, *arguments)}; echo $? >code; }} | {reader}"
+    answer = subprocess.run(["sh", "-c", command], env=fresh.environ, cwd=fresh.root, capture_output=True, text=True)
+    assert (fresh.root / "code").read_text() == f"{code}\n"
+    assert "Traceback" not in answer.stderr
+    assert (stamp.read(fresh.prefix()) is not None) == (code == 0)
+
+
 def test_output_into_a_closed_pipe_is_no_crash(fresh: Checkout) -> None:
     command = f"{shell(fresh, '--dry-run')} | head -1"
     answer = subprocess.run(["sh", "-c", command], env=fresh.environ, cwd=fresh.root, capture_output=True, text=True)

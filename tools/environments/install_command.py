@@ -62,15 +62,12 @@ def main(arguments: Sequence[str], root: Path = ROOT) -> int:
         return _interrupted(given, say, arguments, at)
     except LabError as error:
         return _failed(given, say, error)
-    except BrokenPipeError:  # the reader of our output went away, as `| head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_OK
     except OSError as error:
         if error.errno is None or not error.filename:
             raise
         return _failed(given, say, unwritable(Path(str(error.filename)), error))
     if given.json:
-        print(json.dumps(answer, ensure_ascii=False))
+        _answer(answer)
     return EXIT_OK
 
 
@@ -120,6 +117,11 @@ def _refuse_in_another_image(profile: str) -> None:
         )
 
 
+def _answer(data: dict[str, Any]) -> None:
+    """The object of --json, alone on stdout; where nobody reads it any more, the exit code still tells."""
+    Narrator(sys.stdout).line(json.dumps(data))
+
+
 def _failed(given: argparse.Namespace, say: Narrator, error: LabError) -> int:
     if isinstance(error, GateBlockedError):
         say.line("nothing was downloaded")
@@ -130,7 +132,7 @@ def _failed(given: argparse.Namespace, say: Narrator, error: LabError) -> int:
         told = {"wanted": error.wanted, "found": error.found, "next": error.next, "where": error.where}
         status = "usage" if error.code == EXIT_USAGE else "blocked"
         blank = {"environment": given.env_name, "prefix": None, "python": None}
-        print(json.dumps({"status": status, "profile": given.profile, **blank, "error": told, "checks": checks}))
+        _answer({"status": status, "profile": given.profile, **blank, "error": told, "checks": checks})
     return error.code
 
 
@@ -142,7 +144,7 @@ def _interrupted(given: argparse.Namespace, say: Narrator, arguments: Sequence[s
     say.line(f"resume   {again}")
     if given.json:
         blank = {"environment": given.env_name, "prefix": None, "python": None}
-        print(json.dumps({"status": "interrupted", "profile": given.profile, **blank, "step": step, "resume": again}))
+        _answer({"status": "interrupted", "profile": given.profile, **blank, "step": step, "resume": again})
     return EXIT_INTERRUPTED
 
 

@@ -6,6 +6,7 @@ log gets a line each half minute instead.
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import IO
@@ -37,7 +38,7 @@ class Narrator:
     def line(self, text: str = "") -> None:
         """One line that stays."""
         self._close()
-        print(text, file=self.stream, flush=True)
+        self._write(f"{text}\n")
 
     def step(self, name: str, status: str, detail: str, seconds: float | None = None) -> None:
         """A step that ended: its name, a status word, what came of it, and how long it took where that is felt."""
@@ -49,15 +50,21 @@ class Narrator:
         last = without_credentials(last)
         if self.terminal:
             text = f"  {name:<19} {seconds:>4.0f} s    {last}"[:_WIDTH]
-            print(f"\r\x1b[K{text}", end="", file=self.stream, flush=True)
+            self._write(f"\r\x1b[K{text}")
             self._open = True
         else:
             self.line(f"  {name:<19} running   {seconds:.0f} s: {last}"[:200])
 
     def _close(self) -> None:
         if self._open:
-            print("\r\x1b[K", end="", file=self.stream)
+            self._write("\r\x1b[K")
             self._open = False
+
+    def _write(self, text: str) -> None:
+        try:
+            print(text, end="", file=self.stream, flush=True)
+        except BrokenPipeError:  # the reader went away, as `| head` does: what is under way goes on unheard
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self.stream.fileno())
 
 
 def head(profile: Profile) -> str:
