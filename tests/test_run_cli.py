@@ -60,6 +60,9 @@ def test_a_person_gets_the_table_the_level_and_the_picture(zygote: Zygote, runs:
     assert picture.startswith("<?xml")
     assert "fp16, unscaled" in picture
     assert "gate / fp32  ok" in done.stderr  # plain lines where there is no terminal
+    verified = zygote.run("results", "verify", "table")
+    assert verified.code == 0, verified.stdout
+    assert "record.conclusions" in verified.stdout
 
 
 def test_events_are_one_json_object_per_line(zygote: Zygote) -> None:

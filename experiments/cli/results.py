@@ -8,7 +8,7 @@ from typing import Any
 from experiments.cli import discovery, finding, results_verify
 from experiments.cli.printing import emit, place, say, status, table
 from experiments.cli.showing import show_record
-from experiments.evidence import results, store, verifying
+from experiments.evidence import results, store
 from experiments.evidence.index import device_of
 from experiments.evidence.results import Found
 from tools.environments.errors import EXIT_BLOCKED, EXIT_OK, EXIT_USAGE, LabError, render
@@ -76,7 +76,7 @@ def _promote(args: argparse.Namespace) -> int:
         raise LabError("a run label", "a path", "give the label alone", "LABEL", EXIT_USAGE)
     found = results.find(args.label, args.experiment)
     registered = discovery.registered_digests()
-    target = results.promote(found, lambda record: verifying.verify(record, registered))
+    target = results.promote(found, lambda record: results_verify.recomputed(record, registered))
     level = store.read(target).evidence_level
     if args.json:
         emit({"status": "promoted", "path": place(target), "evidence_level": level})

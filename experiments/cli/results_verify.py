@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from experiments.cli import discovery, finding
+from experiments.cli import conclusions, discovery, finding
 from experiments.cli.printing import emit, say, status, table
 from experiments.evidence import index, labels, verifying
 from experiments.evidence.index import Entry
+from experiments.evidence.record import Record
 from tools.environments.errors import EXIT_BLOCKED, EXIT_OK, EXIT_USAGE, LabError
 from tools.environments.model import Check
 
@@ -57,7 +58,12 @@ def _checks(target: Entry | LabError, registered: verifying.Registered) -> tuple
         return (Check("record.valid", "blocked", target.wanted, target.found, target.next),)
     level = target.record.evidence_level or "plan"
     valid = Check("record.valid", "ok", "schema, consistency and grade", f"valid, {level}")
-    return (valid, *verifying.verify(target.record, registered))
+    return (valid, *recomputed(target.record, registered))
+
+
+def recomputed(record: Record, registered: verifying.Registered) -> tuple[Check, ...]:
+    """Every question about a record that reads: what evidence can compute again, and what its experiment concludes."""
+    return (*verifying.verify(record, registered), conclusions.check(record))
 
 
 def _say_checks(name: str, worst: str, checks: tuple[Check, ...]) -> None:

@@ -1,0 +1,66 @@
+"""Do a record's decision and claims still follow from its candidates? Asked by `results verify` and `promote`.
+
+An experiment concludes by a pure function of candidates and comparisons, so the same sources must conclude the same
+again. What a probe found out is not in a record: claims that rest on one are counted, and left as they are.
+"""
+
+from __future__ import annotations
+
+from experiments.cli import discovery
+from experiments.evidence import source
+from experiments.evidence.codec import from_json, to_json
+from experiments.evidence.conclusion import Claim, Decision
+from experiments.evidence.record import Record
+from experiments.evidence.verifying import NEW_RUN
+from experiments.harness.experiment import DeviceFacts, Experiment, Observed
+from experiments.harness.workload import Workload
+from tools.environments.model import Check
+
+ID = "record.conclusions"
+
+
+def check(record: Record) -> Check:
+    """One check: blocked where the same sources conclude otherwise, skipped where these are other sources."""
+    wanted = "claims and decision that follow from the candidates"
+    package = discovery.packages().get(record.identity.experiment)
+    if package is None:
+        return Check(ID, "skipped", wanted, "not one of experiments/<topic>/: its own command concludes")
+    here = source.look(source.scope_of(package.replace(".", "/")))
+    if (here.scope, here.digest) != (record.source.scope, record.source.digest):
+        where = f"git checkout {record.source.commit[:12]}" if record.source.commit else "the checkout it was run in"
+        return Check(ID, "skipped", wanted, f"other sources than this checkout's; to recompute: {where}")
+    claims, decision = concluded(discovery.load(record.identity.experiment), record)
+    if record.decision != decision:
+        return Check(ID, "blocked", wanted, f"another decision: {record.decision.sentence[:80]!a}", NEW_RUN)
+    written = [_bare(claim) for claim in record.claims]
+    lost = [claim.statement for claim in claims if _bare(claim) not in written]
+    if lost:
+        return Check(ID, "blocked", wanted, f"not among its claims: {lost[0][:80]!a}", NEW_RUN)
+    rest = len(written) - len(claims)
+    resting = f"; {rest} more rest on probes, which a record does not hold" if rest else ""
+    return Check(ID, "ok", wanted, f"decision and {len(claims)} claims recomputed{resting}")
+
+
+def concluded(experiment: Experiment, record: Record) -> tuple[tuple[Claim, ...], Decision]:
+    """What the experiment concludes from what the record holds."""
+    runtime = record.runtime
+    observed = Observed(
+        workload=from_json(Workload, {"name": record.workload.name, **to_json(record.workload.knobs)}, "workload"),
+        device=DeviceFacts(
+            kind="cuda" if record.identity.run_mode == "real_gpu" else "cpu",
+            torch=runtime.torch,
+            torch_cuda=runtime.torch_cuda,
+            driver=runtime.driver,
+            bf16_native=True,  # which candidates can run was decided when they were planned
+            tf32=True,
+            card=runtime.devices[0] if runtime.devices else None,
+        ),
+        candidates=record.candidates,
+        comparisons=record.comparisons,
+        probes={},
+    )
+    return experiment.conclude(observed)
+
+
+def _bare(claim: Claim) -> tuple[str, str, tuple[str, ...]]:
+    return claim.kind, claim.statement, claim.candidates
