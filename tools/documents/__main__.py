@@ -61,14 +61,16 @@ def check(root: Path, *, with_links: bool) -> list[Finding]:
 
 def sync(root: Path) -> tuple[list[Path], list[Finding]]:
     """Write what differs; the files written, and what could not be mended that way."""
-    texts, findings = wanted(root)
-    written = []
-    for path, text in texts.items():
-        if not path.exists() or path.read_text(encoding="utf-8") != text:
+    written: dict[Path, None] = {}
+    while True:  # one file may be made from another that was just written: twice for that, and once to see the end
+        texts, findings = wanted(root)
+        behind = {p: text for p, text in texts.items() if not p.exists() or p.read_text(encoding="utf-8") != text}
+        for path, text in behind.items():
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
-            written.append(path)
-    return written, findings
+        if not set(behind) - set(written):
+            return list(written), findings
+        written.update(dict.fromkeys(behind))
 
 
 def main(arguments: list[str]) -> int:
