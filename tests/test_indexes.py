@@ -138,6 +138,9 @@ def test_pip_comes_newest_whole_and_checked(base: str, tmp_path: Path, monkeypat
 
 def test_offline_pip_comes_from_a_folder_or_from_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = IndexSettings(find_links=(str(tmp_path),), offline=True)
+    (tmp_path / "bundled").mkdir()
+    (tmp_path / "bundled" / "pip-25.0-py3-none-any.whl").touch()
+    monkeypatch.setattr(indexes, "_places_of_python", lambda: (str(tmp_path / "bundled"),))
     assert indexes.pip_wheel(tmp_path / "new", settings).name.startswith("pip-")  # Python's own
     for version in ("9.0", "26.1"):
         (tmp_path / f"pip-{version}-py3-none-any.whl").touch()
