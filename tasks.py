@@ -1,6 +1,8 @@
 """Pipelines for `invoke`, each a few lines that chain the scripts: `invoke --list`.
 
 A task ends with the exit code of the script that failed. Options that a task does not name go in `--options "..."`.
+Every parameter has a default, since invoke ends with 1 and words of its own where one without is missing; the scripts
+behind say what they need. So a value always goes with its option: `--profile ID`, `--label L`.
 """
 
 from __future__ import annotations
@@ -56,27 +58,27 @@ def in_environment(profile: str, options: str, *commands: list[str]) -> None:
 
 
 @task
-def install(_: Context, profile: str, options: str = "") -> None:
+def install(_: Context, profile: str = "", options: str = "") -> None:
     """Gate the machine, then install a profile, or find its environment current."""
     given = profile_session.parse(shlex.split(options))
     call(sys.executable, *profile_session.install(registry.load().get(profile), given))
 
 
 @task
-def preflight(_: Context, profile: str, options: str = "") -> None:
+def preflight(_: Context, profile: str = "", options: str = "") -> None:
     """Check a profile's environment and this machine."""
     in_environment(profile, options, [profile_session.PREFLIGHT, "--profile", profile])
 
 
 @task
-def register(_: Context, profile: str, options: str = "") -> None:
+def register(_: Context, profile: str = "", options: str = "") -> None:
     """Make tools and experiments importable from any notebook folder, and prove it."""
     script = "tools/register_notebook_runtime.py"
     in_environment(profile, options, [script], [script, "--check"])
 
 
 @task
-def experiment(_: Context, profile: str, name: str = "", workload: str = "smoke", options: str = "") -> None:
+def experiment(_: Context, profile: str = "", name: str = "", workload: str = "smoke", options: str = "") -> None:
     """Preflight, then an experiment of a profile (all of them without --name) on a registered workload."""
     chosen = ["--experiment", name] if name else []
     given = profile_session.parse(["--workload", workload, *chosen, *shlex.split(options)])
@@ -154,9 +156,10 @@ def result_task(action: str, about: str) -> Task[Any]:
     def every(_: Context) -> None:
         call(sys.executable, "-m", "experiments", "results", action)
 
-    def one(_: Context, label: str, experiment: str = "") -> None:
-        which = ["--experiment", experiment] if experiment else []
-        call(sys.executable, "-m", "experiments", "results", action, label, *which)
+    def one(_: Context, label: str = "", experiment: str = "") -> None:
+        which = [label] if label else []  # without one, the command says whether it needs it
+        which += ["--experiment", experiment] if experiment else []
+        call(sys.executable, "-m", "experiments", "results", action, *which)
 
     body = every if action == "list" else one
     body.__name__, body.__doc__ = action, about

@@ -90,6 +90,14 @@ def test_wrong_usage_is_two() -> None:
     assert "TRAIN-CPU" in done.stderr
 
 
+@pytest.mark.parametrize("pipeline", ["install", "preflight", "register", "experiment"])
+def test_a_pipeline_without_its_profile_is_wrong_usage(clone: Path, pipeline: str) -> None:
+    done = invoke(pipeline, cwd=clone)
+    assert done.returncode == 2
+    assert "wanted a profile of the registry" in done.stderr
+    assert calls(clone) == []
+
+
 def test_what_invoke_would_drop_in_silence_is_refused(clone: Path) -> None:
     done = invoke("install", "--profile", "TRAIN-CPU", "--", "--dry-run", cwd=clone)
     assert done.returncode == 2
@@ -177,11 +185,13 @@ def test_register_writes_and_proves(clone: Path) -> None:
 def test_results_and_assets_hand_on(clone: Path) -> None:
     invoke("results.list", cwd=clone)
     invoke("results.show", "--label", "L", "--experiment", "e", cwd=clone)
+    invoke("results.verify", cwd=clone)
     invoke("assets.sync", cwd=clone)
     invoke("assets.check", cwd=clone)
     assert [call[1:] for call in calls(clone)] == [
         ["results", "list"],
         ["results", "show", "L", "--experiment", "e"],
+        ["results", "verify"],
         ["sync"],
         ["check"],
     ]
