@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import csv
-import ensurepip
 import hashlib
 import http.server
 import io
@@ -28,6 +27,7 @@ from typing import Any
 
 import hand_made_environment
 import pytest
+from own_pip import wheel_of_pip
 
 from tools.environments import host_facts, index_settings, installed_files, planning, planning_facts, registry
 from tools.environments.errors import LabError
@@ -280,9 +280,8 @@ def seeds(folder: Path) -> None:
 
 
 def pip_wheel(folder: Path) -> Path:
-    """pip's own wheel, as Python brings it along, put into a folder."""
-    (bundled,) = (Path(ensurepip.__file__).parent / "_bundled").glob("pip-*.whl")
-    return Path(shutil.copy(bundled, folder))
+    """pip's own wheel, put into a folder."""
+    return wheel_of_pip(folder)
 
 
 def real(folder: Path) -> Checkout:

@@ -7,10 +7,8 @@ index; .ci/run sets the first two up.
 from __future__ import annotations
 
 import dataclasses
-import ensurepip
 import io
 import json
-import shutil
 import subprocess
 import sys
 import time
@@ -20,6 +18,7 @@ from typing import Any
 
 import pytest
 from container_engine import KNOWN, LONG, base_or_skip, built, client_or_skip, copied, file_from, ran, request
+from own_pip import wheel_of_pip
 
 from tools.containers import build, inventory, naming, smoke
 from tools.environments import profile_session, requirement_text
@@ -251,8 +250,7 @@ def test_a_base_with_conda_has_its_environment_created_from_the_file(made: Made,
     """A stand-in for conda in the base image, which makes a venv and gives it pip, as conda gives Python and pip."""
     (tmp_path / "conda").write_text(CONDA)
     (tmp_path / "conda").chmod(0o755)
-    (wheel,) = (Path(ensurepip.__file__).parent / "_bundled").glob("pip-*.whl")
-    shutil.copy(wheel, tmp_path)
+    wheel_of_pip(tmp_path)
     (tmp_path / "Dockerfile").write_text(f"FROM {made.base}\nCOPY conda /usr/local/bin/conda\nCOPY pip-*.whl /opt/\n")
     image, _ = made.client.images.build(path=str(tmp_path), tag=f"{REPOSITORY}:conda-base", rm=True)
     stage, _ = built(made.client, request("PERF-DELIVERY", image.tags[0], target="torch"), made.root)
