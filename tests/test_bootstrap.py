@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import contextlib
 import hashlib
-import importlib.metadata
 import json
 import os
 import shutil
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from own_pip import wheel_of_pip
 
 from tools.environments import automation, index_settings, indexes
 from tools.environments.errors import LabError
@@ -94,12 +94,8 @@ class Index(ThreadingHTTPServer):
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An index of two projects: the pip installed here, packed again, and a `nox` that tells how it was called."""
     folder = tmp_path_factory.mktemp("index")
-    pip = importlib.metadata.distribution("pip")
-    files = {
-        str(path): Path(str(path.locate())).read_bytes() for path in pip.files or () if path.parts[0].startswith("pip")
-    }
-    metadata = {path: data for path, data in files.items() if not path.endswith(("RECORD", ".pyc", "WHEEL"))}
-    write_wheel(folder / "simple" / "pip", "pip", pip.version, metadata)
+    (folder / "simple" / "pip").mkdir(parents=True)
+    wheel_of_pip(folder / "simple" / "pip")
     entry = b"[console_scripts]\nnox = lab_tool:main\n"
     tool = {"lab_tool.py": TOOL.encode(), "{dist-info}/entry_points.txt": entry}
     write_wheel(folder / "simple" / "nox", "nox", "2026.1", tool)
