@@ -7,6 +7,7 @@ dies in the middle, the last announced step is the one that killed it.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import os
@@ -99,4 +100,6 @@ STEPS = {"import": import_module, "torch-facts": torch_facts, "operate": operate
 
 if __name__ == "__main__":
     main(json.loads(sys.argv[1]))
+    with contextlib.suppress(OSError, ValueError):
+        sys.stdout.flush()  # what packages printed is part of what is told of a child
     os._exit(0)
