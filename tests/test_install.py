@@ -123,6 +123,17 @@ def test_locate_of_an_absent_environment_names_the_command(fresh: Checkout) -> N
     assert not (fresh.root / ".envs").exists()
 
 
+@pytest.mark.parametrize(
+    "pair",
+    [("--adopt", "--dry-run"), ("--locate", "--dry-run"), ("--adopt", "--recreate"), ("--layers", "x", "--adopt")],
+)
+def test_options_of_which_one_would_be_ignored_are_refused(fresh: Checkout, pair: tuple[str, ...]) -> None:
+    told = answered(fresh, *pair, code=2)
+    assert told["status"] == "usage"
+    assert told["error"]["wanted"].startswith("either --")
+    assert not (fresh.root / ".envs").exists()
+
+
 def test_a_current_environment_that_lost_its_registration_gets_it_back(ready: Checkout) -> None:
     site = installed_files.site_packages(ready.prefix())
     (site / registration.PTH_NAME).unlink()

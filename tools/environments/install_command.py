@@ -71,7 +71,24 @@ def main(arguments: Sequence[str], root: Path = ROOT) -> int:
     return EXIT_OK
 
 
+def _refuse_pairs(given: argparse.Namespace) -> None:
+    """LabError (usage) for two options of which one would have to be ignored."""
+    ways = [name for name in ("locate", "layers", "adopt", "dry_run") if getattr(given, name)]
+    if given.recreate and not given.dry_run:
+        ways.append("recreate")
+    if len(ways) > 1:
+        first, second = (f"--{name.replace('_', '-')}" for name in ways[:2])
+        raise LabError(
+            wanted=f"either {first} or {second}",
+            found="both",
+            next=f"leave one of them out; {second} does not change what {first} does",
+            where=second,
+            code=EXIT_USAGE,
+        )
+
+
 def _run(given: argparse.Namespace, say: Narrator, root: Path, at: list[Installation]) -> dict[str, Any]:
+    _refuse_pairs(given)
     options = index_settings.Options(given.index_url, given.torch_index, tuple(given.find_links), given.offline)
     request = Request(
         profile=given.profile,

@@ -205,11 +205,17 @@ def _whole(work: Work, sweep: Sweep) -> str:
         steps = [step.id for step in work.plan.steps if step.argv and step.id not in FOUNDATION]
         work.journal.undo(tuple(steps))  # so that the next call sweeps and installs again
         first = sweep.broken[0]
+        mend = (
+            "run the same command again: it takes out what is broken and installs it anew; if it stays so, the "
+            "package cache is damaged: uv cache clean (or pip cache purge) first"
+        )
+        if work.backend == "adopted":  # installed by hand, so mended by hand
+            again = f"{first.distribution.name}=={first.distribution.version}"
+            mend = f"{work.prefix}/bin/python -m pip install --force-reinstall --no-deps {again}; then adopt again"
         raise LabError(
             wanted="every installed file as it was recorded",
             found=f"{first.distribution.name}: {first.problem}",
-            next="run the same command again: it takes out what is broken and installs it anew; if it stays so, the "
-            "package cache is damaged: uv cache clean (or pip cache purge) first",
+            next=mend,
             where=str(site),
         )
     pin = None if work.backend == "adopted" else work.profile.torch  # nothing was chosen here: preflight judges it
