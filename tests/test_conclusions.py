@@ -30,7 +30,7 @@ def concluded() -> Record:
 
 def test_what_follows_from_the_candidates_is_ok(concluded: Record) -> None:
     found = conclusions.check(concluded)
-    assert (found.status, found.found) == ("ok", f"decision and {len(concluded.claims)} claims recomputed")
+    assert (found.status, found.found) == ("ok", f"decision recomputed, claims recomputed: {len(concluded.claims)}")
 
 
 def test_an_edited_decision_is_found_out(concluded: Record) -> None:
@@ -53,7 +53,7 @@ def test_an_edited_or_missing_claim_is_found_out(concluded: Record) -> None:
 def test_a_claim_from_a_probe_is_counted_and_left(concluded: Record) -> None:
     more = Claim(kind="gradient_equivalence", statement="under dropout: bit-identical", candidates=("fp32",))
     found = conclusions.check(replace(concluded, claims=(*concluded.claims, more)))
-    assert (found.status, "1 more rest on probes" in found.found) == ("ok", True)
+    assert (found.status, "resting on probes, which a record does not hold: 1" in found.found) == ("ok", True)
 
 
 def test_other_sources_and_other_commands_conclude_for_themselves(concluded: Record) -> None:

@@ -276,3 +276,14 @@ def test_a_usage_error_among_labels_is_still_wrong_usage() -> None:
     with pytest.raises(LabError, match="run label"):
         results_verify._entry("..x", None)
     assert results_command.ABOUT.keys() >= {"list", "show", "verify", "promote", "clear"}
+
+
+def test_several_records_are_told_in_a_line_each_unless_something_stands_in_the_way(
+    capsys: pytest.CaptureFixture[str], places: Path
+) -> None:
+    path = run_of(committed())
+    (places / "torn.json").write_text("{")
+    code, out, _ = call(capsys, "results", "verify", str(path), "torn.json")
+    assert code == 1
+    assert f"ok · {path.relative_to(places)} · 7 checks\nblocked · torn.json\n  blocked   record.valid" in out
+    assert "record.summaries" not in out

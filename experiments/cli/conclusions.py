@@ -37,8 +37,8 @@ def check(record: Record) -> Check:
     if lost:
         return Check(ID, "blocked", wanted, f"not among its claims: {lost[0][:80]!a}", NEW_RUN)
     rest = len(written) - len(claims)
-    resting = f"; {rest} more rest on probes, which a record does not hold" if rest else ""
-    return Check(ID, "ok", wanted, f"decision and {len(claims)} claims recomputed{resting}")
+    resting = f"; resting on probes, which a record does not hold: {rest}" if rest else ""
+    return Check(ID, "ok", wanted, f"decision recomputed, claims recomputed: {len(claims)}{resting}")
 
 
 def concluded(experiment: Experiment, record: Record) -> tuple[tuple[Claim, ...], Decision]:

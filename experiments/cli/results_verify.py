@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import Any
 
 from experiments.cli import conclusions, discovery, finding
-from experiments.cli.printing import emit, say, status, table
+from experiments.cli.printing import emit, place, say, status, table
 from experiments.evidence import index, labels, verifying
 from experiments.evidence.index import Entry
 from experiments.evidence.record import Record
@@ -27,7 +28,7 @@ def run(args: argparse.Namespace) -> int:
         if args.json:
             told.append({"record": name, "status": worst, "checks": [_check_json(check) for check in checks]})
         else:
-            _say_checks(name, worst, checks)
+            _say_checks(name, worst, checks, briefly=len(targets) > 1)
     if args.json:
         emit(told)
     elif not targets:
@@ -38,10 +39,14 @@ def run(args: argparse.Namespace) -> int:
 
 def _targets(args: argparse.Namespace) -> list[tuple[str, Entry | LabError]]:
     if args.labels:
-        return [(label, _entry(label, args.experiment)) for label in args.labels]
+        return [(_named(label), _entry(label, args.experiment)) for label in args.labels]
     entries, refused = index.load(labels.results_folder())
     named = [(f"{entry.path.parent.name}/{entry.path.stem}", entry) for entry in entries]
     return [*named, *((error.where, error) for error in refused)]
+
+
+def _named(label: str) -> str:
+    return place(Path(label)) if finding.is_path(label) else label
 
 
 def _entry(label: str, experiment: str | None) -> Entry | LabError:
@@ -66,9 +71,11 @@ def recomputed(record: Record, registered: verifying.Registered) -> tuple[Check,
     return (*verifying.verify(record, registered), conclusions.check(record))
 
 
-def _say_checks(name: str, worst: str, checks: tuple[Check, ...]) -> None:
-    say(f"{status(worst)} · {name}")
-    for line in table(("", "", ""), [(status(check.status), check.id, _found(check)) for check in checks]):
+def _say_checks(name: str, worst: str, checks: tuple[Check, ...], *, briefly: bool) -> None:
+    """Every answer for one record; for several, only those that stand in the way."""
+    shown = [check for check in checks if not briefly or check.status in ("blocked", "warning")]
+    say(f"{status(worst)} · {name}" + (f" · {len(checks)} checks" if not shown else ""))
+    for line in table(("", "", ""), [(status(check.status), check.id, _found(check)) for check in shown]):
         say(line)
 
 
