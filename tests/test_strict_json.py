@@ -75,6 +75,20 @@ def test_files(tmp_path: Path) -> None:
             strict_json.read(tmp_path / name, name)
 
 
+def test_a_lost_file_comes_from_git_and_a_locked_one_from_its_owner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(LabError, match="git checkout -- requirements/a.json"):
+        strict_json.read(tmp_path / "a.json", "requirements/a.json")
+
+    def locked(path: Path) -> bytes:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "read_bytes", locked)
+    with pytest.raises(LabError, match="check its owner and mode"):
+        strict_json.read(tmp_path / "a.json", "requirements/a.json")
+
+
 JSON = st.recursive(
     st.none()
     | st.booleans()

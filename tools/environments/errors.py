@@ -30,6 +30,13 @@ class LabError(Exception):
         return render(self)
 
 
+def unreadable(error: OSError, where: str) -> LabError:
+    """A file of this checkout that cannot be read: git gives a lost one back, and only its owner opens a locked one."""
+    lost = not isinstance(error, PermissionError)
+    mend = f"restore it: git checkout -- {where}" if lost else "check its owner and mode"
+    return LabError("a readable file", error.strerror or "unreadable", mend, where)
+
+
 def render(error: LabError) -> str:
     """The three lines a user sees: `blocked`, wanted and found, then one arrow with what to do."""
     place = f" {error.where}" if error.where else ""

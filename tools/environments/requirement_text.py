@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple, NoReturn
 
-from tools.environments.errors import LabError
+from tools.environments.errors import LabError, unreadable
 from tools.environments.layout import ROOT
 from tools.environments.pep508 import Requirement, RequirementError
 
@@ -146,8 +146,7 @@ def _text(path: Path, name: str) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:
-        found = error.strerror or "unreadable"
-        _refuse("a readable file", found, f"restore it: git checkout -- requirements/{name}", name)
+        raise unreadable(error, f"requirements/{name}") from None
     except UnicodeDecodeError as error:
         _refuse("UTF-8 text", f"a byte at offset {error.start} that is not", "save the file as plain UTF-8", name)
 

@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 from typing import NoReturn
 
-from tools.environments.errors import LabError
+from tools.environments.errors import LabError, unreadable
 
 LARGEST_INTEGER = 2**53  # beyond it other readers of JSON lose digits
 MOST_DIGITS = 20
@@ -21,9 +21,7 @@ def read(path: Path, where: str) -> object:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise LabError(
-            "a readable file", error.strerror or "unreadable", f"restore it: git checkout -- {where}", where
-        ) from None
+        raise unreadable(error, where) from None
     return loads(data, where)
 
 
