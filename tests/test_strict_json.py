@@ -78,7 +78,7 @@ def test_files(tmp_path: Path) -> None:
 def test_a_lost_file_comes_from_git_and_a_locked_one_from_its_owner(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(LabError, match="git checkout -- requirements/a.json"):
+    with pytest.raises(LabError, match=r"git checkout -- requirements/a\.json"):
         strict_json.read(tmp_path / "a.json", "requirements/a.json")
 
     def locked(path: Path) -> bytes:
