@@ -33,7 +33,7 @@ CPU = Profile(
     tags=(),
     docs=Docs("", ""),
 )
-CUDA = replace(CPU, id="TEST-CUDA", layer="cuda", gpu=GATE)
+CUDA = replace(CPU, id="TEST-CUDA", layer="cuda", gpu=GATE, experiments=("mixed_precision_backward",))
 T4 = Card("NVIDIA T4", 14.6, "7.5", "0" * 16)
 DRIVER = GpuFacts("nvml", "580.65.06", "13.0", (T4,))
 MACHINE = HostFacts("linux-x86_64", "3.12.3", 2, 16.0, Disk("/envs", 80.0), None, False, DRIVER)
@@ -142,6 +142,12 @@ def test_no_card_is_blocked_once_and_the_rest_does_not_apply(problem: str | None
     assert [item.status for item in checks[4:]] == ["blocked", "skipped", "skipped", "skipped"]
     assert repair in checks[4].repair
     assert checks[4].found == (problem or "none")
+
+
+def test_what_would_fit_is_offered_only_where_something_is_run() -> None:
+    bare = host_gate.gate(replace(CUDA, experiments=()), gpu(cards=(), problem=None, driver=None))
+    assert "experiments fit" not in check(bare, "gpu.count").repair
+    assert "use a CPU profile" in check(bare, "gpu.count").repair
 
 
 def test_cards_not_asked_for_are_skipped() -> None:

@@ -202,7 +202,8 @@ def test_the_entry_links_of_a_profile_resolve(profile: Profile) -> None:
     ],
 )
 def test_a_driver_hints_at_a_profile(driver: str, profile: str | None) -> None:
-    assert REGISTRY.hint(driver) == profile
+    assert REGISTRY.hint(REGISTRY.get("TRAIN-CUDA-MECHANISM"), driver) == profile
+    assert REGISTRY.hint(REGISTRY.get("INF-VLLM-MTP"), driver) is None  # a training profile is no way out for a server
 
 
 @pytest.mark.parametrize("name", ["train-cpu", "TRAIN_CPU", "TRAIN-CPUS", "\ud800", "", "x" * 500, "--help"])

@@ -107,15 +107,11 @@ def _no_card(profile: Profile, facts: GpuFacts) -> str:
         )
     if "did not answer" in problem:
         return "check `nvidia-smi` in another terminal; if it hangs too, reboot the machine"
-    fit = (
-        f"python -m experiments fit --profile {profile.id} --memory-gib {profile.gpu.memory_gib:g}"
-        if profile.gpu
-        else ""
-    )
-    return (
-        "on a GPU machine check that `nvidia-smi` answers (in a container: start it with --gpus all); "
-        f"here use a CPU profile, or see what would fit: {fit}"
-    )
+    there = "on a GPU machine check that `nvidia-smi` answers (in a container: start it with --gpus all)"
+    if not profile.gpu or not profile.experiments:
+        return f"{there}; here use a CPU profile"
+    fit = f"python -m experiments fit --profile {profile.id} --memory-gib {profile.gpu.memory_gib:g}"
+    return f"{there}; here use a CPU profile, or see what would fit: {fit}"
 
 
 def _count(gpu: GpuGate, facts: GpuFacts) -> Check:

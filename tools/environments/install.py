@@ -91,7 +91,8 @@ class Installation:
     def __init__(self, request: Request, environ: Mapping[str, str], say: Narrator, root: Path) -> None:
         self.started = time.monotonic()
         self.request, self.environ, self.say, self.root = request, environ, say, root
-        self.profile = registry.load(root).get(request.profile)
+        self.registry = registry.load(root)
+        self.profile = self.registry.get(request.profile)
         planning_facts.judge_python(self.profile, request.python)
         self.digest = requirement_text.digest(self.profile, root)
         self.name = planning.chosen_name(self.profile, request)
@@ -262,7 +263,8 @@ class Installation:
         seen = dataclasses.replace(seen, python=python)
         there = install_state.size_gib(prefix) if resuming else 0.0  # what an interrupted call installed takes no more
         needed = max(0.0, round(self.profile.host.disk_gib - there, 2))
-        checks = host_gate.gate(self.profile, seen, disk_needed_gib=needed)
+        hint = self.registry.hint(self.profile, seen.gpu.driver if seen.gpu else None)
+        checks = host_gate.gate(self.profile, seen, disk_needed_gib=needed, hint=hint)
         worst = [check for check in checks if check.status == "blocked"]
         if not worst:
             self.say.step(TITLES["gate"], "ok", install_text.machine(seen, python))

@@ -63,7 +63,10 @@ def judge(profile: Profile, registry: Registry, facts: Facts, accepted: Iterable
     complete = all(facts.modules.get(name) is not None for name in profile.required_modules)
     found = [
         *host_gate.gate(
-            profile, facts.host, disk_needed_gib=WORKING_SPACE_GIB if complete else None, hint=_hint(registry, facts)
+            profile,
+            facts.host,
+            disk_needed_gib=WORKING_SPACE_GIB if complete else None,
+            hint=_hint(profile, registry, facts),
         ),
         *interpreter.check(profile, facts),
         *stamp_state.check(profile, facts),
@@ -82,9 +85,9 @@ def judge(profile: Profile, registry: Registry, facts: Facts, accepted: Iterable
     return Report(profile.id, registry.digest, checks, tuple(sorted(warned.intersection(accepted))))
 
 
-def _hint(registry: Registry, facts: Facts) -> str | None:
+def _hint(profile: Profile, registry: Registry, facts: Facts) -> str | None:
     driver = facts.host.gpu.driver if facts.host.gpu else None
-    return registry.hint(driver) if driver else None
+    return registry.hint(profile, driver)
 
 
 def known(accept: Iterable[str]) -> tuple[str, ...]:

@@ -66,10 +66,11 @@ class Registry:
             code=EXIT_USAGE,
         )
 
-    def hint(self, driver: str) -> str | None:
-        """The training profile that fits an NVIDIA driver ("580.65.06"), or None below the oldest that has one."""
-        found = _numbers(driver)
-        return next((hint.profile for hint in self.driver_hints if found >= _numbers(hint.driver)), None)
+    def hint(self, profile: Profile, driver: str | None) -> str | None:
+        """The profile of the same topic that fits an NVIDIA driver ("580.65.06"); None where none is registered."""
+        found = _numbers(driver or "")
+        fitting = (hint.profile for hint in self.driver_hints if found >= _numbers(hint.driver))
+        return next((name for name in fitting if self.profiles[name].topic == profile.topic), None)
 
 
 def load(root: Path = ROOT) -> Registry:
