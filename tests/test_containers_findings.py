@@ -136,7 +136,12 @@ def test_an_address_with_a_login_is_refused_before_the_engine_hears_of_it() -> N
     with pytest.raises(LabError) as refused:
         built(None, asked)
     assert "secret" not in str(refused.value)
-    assert "history" in refused.value.wanted
+    assert "stay in the image" in refused.value.wanted
+
+
+def test_an_index_on_this_machine_s_disk_is_refused_too() -> None:
+    with pytest.raises(LabError, match="--find-links DIR"):
+        built(None, request("TRAIN-CPU", "b", settings=index_settings.IndexSettings(index_url="file:///mirror/simple")))
 
 
 # What follows talks to a real engine.
@@ -269,7 +274,7 @@ def test_a_missing_nvidia_toolkit(client: Any, throwaway: str) -> None:
         smoke.smoke(GPU, profile_session.parse([]), client, Narrator(sys.stderr))
     assert "hand a GPU to a container" in found.value.wanted
     assert "nvidia-ctk" in found.value.next
-    assert not client.containers.list(all=True, filters={"label": f"{naming.OURS}=smoke"})
+    assert not client.containers.list(all=True, filters={"label": f"{naming.OURS}=smoke {naming.tag_of(GPU.id)}"})
 
 
 @pytest.mark.docker

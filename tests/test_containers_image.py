@@ -133,7 +133,9 @@ def test_smoke_runs_inside_and_the_record_names_the_image(made: Made, tmp_path: 
     statuses = {check["id"]: check["status"] for check in record["profile"]["preflight"]["checks"]}
     assert statuses["container.image"] == statuses["environment.stamp"] == statuses["notebook.registration"] == "ok"
     assert (path.parent / "gradients.svg").is_file()
-    assert not made.client.containers.list(all=True, filters={"label": f"{naming.OURS}=smoke"})
+    assert not made.client.containers.list(
+        all=True, filters={"label": f"{naming.OURS}=smoke {naming.tag_of(TRAIN_CPU.id)}"}
+    )
 
 
 def test_what_fails_inside_is_told_with_its_last_lines_and_leaves_no_container(made: Made, tmp_path: Path) -> None:
@@ -141,7 +143,9 @@ def test_what_fails_inside_is_told_with_its_last_lines_and_leaves_no_container(m
     with pytest.raises(Exception, match="mixed_precision_backward") as failed:
         smoke.smoke(TRAIN_CPU, options, made.client, Narrator(io.StringIO()), tmp_path)
     assert "a workload of mixed_precision_backward" in str(failed.value)
-    assert not made.client.containers.list(all=True, filters={"label": f"{naming.OURS}=smoke"})
+    assert not made.client.containers.list(
+        all=True, filters={"label": f"{naming.OURS}=smoke {naming.tag_of(TRAIN_CPU.id)}"}
+    )
 
 
 def test_the_cpu_image_never_yields_gpu_evidence(container: Any) -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +91,17 @@ def test_real_gpu_waits_in_cnb_and_in_an_image(tmp_path: Path, environ: dict[str
 
 def test_elsewhere_nobody_waits(tmp_path: Path) -> None:
     gpu_validation.refuse_unvalidated(GPU, "large", {"TMLAB_RUNS": str(tmp_path)})
+
+
+def test_the_run_command_waits_too_and_other_modes_do_not(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "experiments", "run", "mixed_precision_backward", "--profile", OTHER.id]
+    environ = {**os.environ, "CNB": "true", "TMLAB_RUNS": str(tmp_path)}
+    done = subprocess.run([*command, "--run-mode", "real_gpu"], cwd=ROOT, env=environ, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert f"→ sh tools/validate_cnb_gpu.sh --profile {OTHER.id}" in done.stderr
+    assert not [*tmp_path.iterdir()]
+    done = subprocess.run([*command, "--run-mode", "dry_run"], cwd=ROOT, env=environ, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def report(*checks: Check, accepted: tuple[str, ...] = ()) -> dict[str, Any]:

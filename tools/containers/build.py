@@ -12,9 +12,9 @@ from typing import Any
 from tools.containers import context, engine, findings, image_text, lending, naming
 from tools.containers.build_log import BuildLog
 from tools.containers.engine import Client
-from tools.environments import requirement_text
+from tools.environments import image_layers, requirement_text
 from tools.environments.errors import LabError
-from tools.environments.index_settings import IndexSettings, is_address, without_credentials
+from tools.environments.index_settings import IndexSettings, is_address
 from tools.environments.install_text import Narrator
 from tools.environments.layout import ROOT
 from tools.environments.model import Profile
@@ -60,7 +60,8 @@ def build(
     root: Path = ROOT,
 ) -> Built:
     """Build, telling each stage as it ends. LabError for what a user can mend, with the step and its last lines."""
-    refuse_logins(request.settings)
+    image_layers.refuse_logins(request.settings)
+    _refuse_local_index(request.settings)
     kind = image_text.kind_of(request.profile)
     started = time.monotonic()
     folders = request.settings.folders()
@@ -121,14 +122,13 @@ def build_arguments(
     return given if request.system_packages is None else {**given, "SYSTEM_PACKAGES": request.system_packages}
 
 
-def refuse_logins(settings: IndexSettings) -> None:
-    """LabError for an address that holds a login: a build argument can be read by whoever has the image."""
-    for address in filter(None, (settings.index_url, settings.torch_index, *settings.find_links)):
-        if without_credentials(address) != address:
+def _refuse_local_index(settings: IndexSettings) -> None:
+    for address in filter(None, (settings.index_url, settings.torch_index)):
+        if address.startswith("file:"):
             raise LabError(
-                wanted="an address without a login: build arguments stay in the image's history",
-                found=without_credentials(address),
-                next="fill a folder of wheels (python -m pip download -d DIR -r FILE) and give --find-links DIR",
+                wanted="an index that a build can reach",
+                found=address,
+                next="give a folder of wheels with --find-links DIR, which is lent to the build, or an index by https",
                 where="--index-url",
             )
 

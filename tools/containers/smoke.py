@@ -132,7 +132,7 @@ def _container(image: Any, digest: str, profile: Profile, client: Client) -> Ite
             environment={DIGEST_VARIABLE: digest},
             device_requests=requests,
             init=True,
-            labels={naming.OURS: "smoke"},
+            labels={naming.OURS: f"smoke {naming.tag_of(profile.id)}"},
         )
     try:
         with engine.told(f"a container of {naming.tag_of(profile.id)}"):

@@ -19,7 +19,7 @@ from pathlib import Path
 from tools.environments import host_facts, indexes, planning, planning_facts, registry, requirement_text, torch_wheel
 from tools.environments.environment_lock import unwritable
 from tools.environments.errors import LabError
-from tools.environments.index_settings import without_credentials
+from tools.environments.index_settings import IndexSettings, without_credentials
 from tools.environments.layout import ROOT
 from tools.environments.model import Plan, Profile, Step
 from tools.environments.planning import Request
@@ -41,7 +41,7 @@ CURRENT = ".envs/current"  # the one environment of an image, whatever its name,
 
 def write(request: Request, environ: Mapping[str, str], target: Path, root: Path = ROOT) -> Plan:
     """Write `target`/torch and `target`/packages; the plan they came from. LabError for what a user can mend."""
-    _refuse_login(request)
+    refuse_logins(request.settings)
     plan = _plan(request, environ, root)
     try:
         for name, steps in layers(plan).items():
@@ -159,13 +159,14 @@ def _put(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
 
 
-def _refuse_login(request: Request) -> None:
-    settings = request.settings
+def refuse_logins(settings: IndexSettings) -> None:
+    """LabError for an address that holds a login: what an image is made from can be read by whoever has the image."""
     for address in filter(None, (settings.index_url, settings.torch_index, *settings.find_links)):
         if without_credentials(address) != address:
             raise LabError(
-                wanted="an address without a login: what a layer is made from can be read by whoever has the image",
+                wanted="an address without a login: layers and build arguments stay in the image",
                 found=without_credentials(address),
-                next="give a mirror that asks for none, or a folder of wheels: --find-links DIR",
-                where="--layers",
+                next="give a mirror that asks for none, or fill a folder of wheels (python -m pip download -d DIR -r FILE) "
+                "and give --find-links DIR",
+                where="--index-url, --torch-index, --find-links",
             )
