@@ -9,8 +9,6 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,9 +18,10 @@ import pytest
 from container_engine import KNOWN, LONG, base_or_skip, built, client_or_skip, copied, file_from, ran, request
 from own_pip import wheel_of_pip
 
-from tools.containers import build, inventory, naming, smoke
+from tools.containers import build, command, inventory, naming, smoke
 from tools.environments import profile_session, requirement_text
 from tools.environments.install_text import Narrator
+from tools.environments.layout import ROOT
 
 pytestmark = [pytest.mark.docker, pytest.mark.network, pytest.mark.slow, LONG]
 
@@ -301,8 +300,20 @@ def test_the_whole_of_this_file_s_building_stays_within_its_time(made: Made) -> 
     assert made.seconds < 600
 
 
-def test_the_command_line_lists_it(made: Made) -> None:
-    arguments = [sys.executable, "-m", "tools.containers", "list", "--json"]
-    done = subprocess.run(arguments, capture_output=True, text=True, check=False)
-    assert done.returncode == 0
-    assert naming.tag_of("TRAIN-CPU") in [entry["tag"] for entry in json.loads(done.stdout)]
+def test_the_command_line_builds_proves_and_lists(
+    made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """`run` is what `nox -s TRAIN-CPU -- --image` calls; it builds this very checkout."""
+    monkeypatch.setattr(command.smoke, "RUNS", tmp_path)
+    asked = ["run", "--profile", "TRAIN-CPU", "--base-image", made.base, "--json"]
+    if given := request("TRAIN-CPU", made.base).certificate:
+        asked += ["--ca", str(given)]
+    assert command.main([*asked, "--experiment", "mixed_precision_backward", "--run-label", "by-command"]) == 0
+    answer = json.loads(capfd.readouterr().out)
+    assert (answer["tag"], answer["user"]) == (naming.tag_of("TRAIN-CPU"), "lab")
+    assert answer["digest"] == answer["image"] == made.image.id
+    (path,) = answer["records"]
+    assert json.loads(Path(path).read_text(encoding="utf-8"))["identity"]["run_label"] == "by-command"
+    assert made.image.labels[naming.COMMIT] == command.commit_of(ROOT)
+    assert command.main(["list", "--json"]) == 0
+    assert naming.tag_of("TRAIN-CPU") in [entry["tag"] for entry in json.loads(capfd.readouterr().out)]

@@ -43,9 +43,10 @@ class Proven:
 
 
 def smoke(
-    profile: Profile, options: profile_session.Options, client: Client, say: Narrator, runs: Path = RUNS
+    profile: Profile, options: profile_session.Options, client: Client, say: Narrator, runs: Path | None = None
 ) -> Proven:
     """Run all of it, telling each step as it ends. LabError at the first that does not hold."""
+    runs = RUNS if runs is None else runs
     image = find(profile, client)
     digest = digest_of(image)
     if (

@@ -166,7 +166,7 @@ def refuse_logins(settings: IndexSettings) -> None:
             raise LabError(
                 wanted="an address without a login: layers and build arguments stay in the image",
                 found=without_credentials(address),
-                next="give a mirror that asks for none, or fill a folder of wheels (python -m pip download -d DIR -r FILE) "
-                "and give --find-links DIR",
+                next="give a mirror that asks for none, or a folder of wheels (python -m pip download -d DIR -r FILE) "
+                "with --find-links DIR",
                 where="--index-url, --torch-index, --find-links",
             )
