@@ -134,7 +134,7 @@ def test_a_kernel_json_that_cannot_be_read_starts_nothing(environments: dict[str
     (folder / "kernel.json").write_text(text, encoding="utf-8", errors="surrogatepass")
     check = kernels.check(str(environments["llm_train_cpu"]), kernels.find([data]))
     assert check.status == "blocked"
-    assert "starts nothing" in check.found
+    assert "starts nothing: its kernel.json cannot be read" in check.found
 
 
 def test_kernels_of_other_languages_are_none_of_ours(data: Path) -> None:

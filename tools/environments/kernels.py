@@ -86,7 +86,7 @@ def check(prefix: str, kernels: Iterable[Kernel], ask: Ask = ask) -> Check:
     for kernel in ours:
         answer = ask(_interpreter(kernel, prefix))
         if answer is None:
-            found = f"kernel {kernel.name} starts {kernel.python or 'nothing'}, which is gone or does not run"
+            found = f"kernel {_why_dead(kernel)}"
         elif _same(answer, prefix):
             continue
         else:
@@ -108,7 +108,7 @@ def check_others(prefix: str, kernels: Iterable[Kernel], ask: Ask = ask) -> Chec
         answer = ask(_interpreter(kernel, prefix))
         meant = Path(kernel.python).parent.parent
         if answer is None:
-            broken.append((kernel, f"{kernel.name} starts {kernel.python or 'nothing'}, which is gone or does not run"))
+            broken.append((kernel, _why_dead(kernel)))
         elif (meant / "pyvenv.cfg").exists() and not _same(answer, str(meant)):
             broken.append((kernel, f"{kernel.name} starts an interpreter of {answer}, not of {meant}"))
     if not broken:
@@ -133,6 +133,12 @@ def _belongs(kernel: Kernel, prefix: str) -> bool:
     inside = kernel.folder.is_relative_to(Path(prefix))
     starts_there = bool(kernel.python) and _same(os.path.dirname(os.path.dirname(kernel.python)), prefix)
     return inside or starts_there or kernel.name.lower() == Path(prefix).name.lower()
+
+
+def _why_dead(kernel: Kernel) -> str:
+    if not kernel.python:
+        return f"{kernel.name} starts nothing: its kernel.json cannot be read"
+    return f"{kernel.name} starts {kernel.python}, which is gone or does not run"
 
 
 def _interpreter(kernel: Kernel, prefix: str) -> str:
