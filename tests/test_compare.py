@@ -118,3 +118,21 @@ def test_without_both_noise_floors_verdicts_are_ambiguous() -> None:
     found = compare(gpu_record(), replace(second(every_ms=100.0), noise_floors=()))
     assert found.noise_floor is None
     assert {pair.verdict for pair in found.pairs if pair.verdict} == {"ambiguous"}
+
+
+def test_a_record_is_not_compared_with_itself() -> None:
+    with pytest.raises(LabError, match="2026-12-01-a twice") as refused:
+        compare(gpu_record(), gpu_record())
+    assert refused.value.code == EXIT_USAGE
+
+
+def test_of_what_differs_only_the_parts_that_do_are_shown() -> None:
+    other = second(workload=replace(second().workload, **knobs(optimizer="adamw", steps=9)))
+    with pytest.raises(LabError) as refused:
+        compare(gpu_record(), other)
+    assert refused.value.found == "workload: steps 5, optimizer sgd against steps 9, optimizer adamw"
+    with pytest.raises(LabError) as refused:
+        compare(gpu_record(), changed("model_commit"))
+    mine = gpu_record().model.config_digest
+    told = "none" if mine is None else mine[:19]
+    assert refused.value.found == f"model_commit: {told} against sha256:010101010101"

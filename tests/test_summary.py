@@ -85,6 +85,10 @@ def test_rounds_that_disagree_widen_the_interval_more_than_steps_that_do() -> No
         (0.90, 1.20, 0.05, "ambiguous"),
         (0.50, 0.60, None, "ambiguous"),
         (1.0, 1.0, 0.0, "same"),
+        (0.76, 1.24, 0.25, "same"),
+        (0.97, 1.03, 0.26, "ambiguous"),
+        (0.40, 1.60, 1.09, "ambiguous"),
+        (2.20, 2.40, 1.09, "slower"),
     ],
 )
 def test_the_verdict(low: float, high: float, floor: float | None, expected: str) -> None:

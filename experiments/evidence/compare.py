@@ -110,16 +110,19 @@ def differing(first: Record, second: Record) -> list[str]:
 
 
 def compare(first: Record, second: Record, across: str | None = None) -> Difference:
-    """Second against first. Raises LabError naming each field that differs, except the one in `across`."""
+    """Second against first. Raises LabError for one record twice, and naming each field that differs but `across`."""
     if across is not None and across not in FIELDS:
         known = ", ".join(FIELDS)
         raise LabError(f"one of the fields {known}", ascii(across)[:60], "choose one of them", "--across", EXIT_USAGE)
+    if first.identity == second.identity:
+        label = first.identity.run_label
+        raise LabError(
+            "two records", f"{label} twice", "name another: python -m experiments results list", label, EXIT_USAGE
+        )
     allowed = {across, *IMPLIED.get(across or "", ())}
     others = [name for name in differing(first, second) if name not in allowed]
     if others:
-        shown = "; ".join(
-            f"{name}: {_short(FIELDS[name](first))} against {_short(FIELDS[name](second))}" for name in others
-        )
+        shown = "; ".join(f"{name}: {' against '.join(_values(name, first, second))}" for name in others)
         if len(others) == 1 and across is None:
             mend = f"if {others[0]} is the thing to compare, say so: --across {others[0]}"
         else:
@@ -166,9 +169,23 @@ def _noise(first: Record, second: Record) -> float | None:
 
 
 def _values(name: str, first: Record, second: Record) -> tuple[str, str]:
-    return _short(FIELDS[name](first)), _short(FIELDS[name](second))
+    return _contrast(FIELDS[name](first), FIELDS[name](second))
+
+
+def _contrast(mine: Any, theirs: Any) -> tuple[str, str]:
+    """Two values as text; of what has parts, only those in which they differ."""
+    if isinstance(mine, Mapping) and isinstance(theirs, Mapping):
+        names = [name for name in {**mine, **theirs} if mine.get(name) != theirs.get(name)]
+        ours, others = (", ".join(f"{name} {_short(side.get(name))}" for name in names) for side in (mine, theirs))
+        return ours, others
+    if isinstance(mine, tuple) and isinstance(theirs, tuple) and len(mine) == len(theirs) and mine != theirs:
+        pairs = [_contrast(one, other) for one, other in zip(mine, theirs, strict=True) if one != other]
+        return ", ".join(one for one, _ in pairs), ", ".join(other for _, other in pairs)
+    return _short(mine), _short(theirs)
 
 
 def _short(value: Any) -> str:
     text = ", ".join(map(_short, value)) if isinstance(value, tuple) else "none" if value is None else str(value)
+    if text.startswith("sha256:"):
+        return text[:19]
     return text if len(text) <= 80 else f"{text[:77]}..."

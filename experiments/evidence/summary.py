@@ -18,6 +18,7 @@ from experiments.evidence.vocabulary import Verdict
 
 RESAMPLES = 1000
 TAIL = 0.025  # a 95 % interval
+WIDEST = 0.25  # what a noise floor beyond this cannot tell apart is not shown to be alike either
 FEWEST = 2  # values on each side of a noise floor: from one pair nothing can be said of the scatter
 TIMES = ("step_ms", "wall_ms", "busy_ms")
 
@@ -139,7 +140,8 @@ def comparisons(candidates: Sequence[Candidate]) -> tuple[Comparison, ...]:
 def verdict(low: float, high: float, noise_floor: float | None) -> Verdict:
     """What the 95 % interval of a time ratio says, given the noise floor.
 
-    Outside the floor on one side: faster or slower. Inside it: same. Across its edge, or with no floor: ambiguous.
+    Outside the floor on one side: faster or slower. Inside it: same, where the floor is narrow enough to mean anything.
+    Across its edge, or with no floor: ambiguous.
     """
     if noise_floor is None:
         return "ambiguous"
@@ -147,7 +149,7 @@ def verdict(low: float, high: float, noise_floor: float | None) -> Verdict:
         return "faster"
     if low > 1.0 + noise_floor:
         return "slower"
-    if 1.0 - noise_floor <= low and high <= 1.0 + noise_floor:
+    if 1.0 - noise_floor <= low and high <= 1.0 + noise_floor and noise_floor <= WIDEST:
         return "same"
     return "ambiguous"
 
