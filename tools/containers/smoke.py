@@ -36,7 +36,7 @@ class Proven:
     """What ran inside, and the records that came out."""
 
     profile: str
-    image: str
+    tag: str
     digest: str
     user: str
     records: tuple[str, ...]  # paths here
