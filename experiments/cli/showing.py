@@ -22,6 +22,8 @@ def show_record(record: Record, standing: str | None = None) -> None:
         for note in own.notes:
             say(f"  {note}")
     if own is None or record.runtime.devices:
+        if own is not None:
+            say()
         head, rows = record_text.table(record)
         for line in table(head, rows):
             say(line)
