@@ -67,7 +67,7 @@ def tests(session: nox.Session) -> None:
     try:
         session.run("coverage", "run", "-m", "pytest", *(session.posargs or ALL_TESTS))
     except nox.command.CommandFailed:
-        # Kills and time limits can lose a race on a crowded machine: what failed runs once more, alone, and has to pass.
+        # Kills and time limits can lose a race on a crowded machine: what failed has to pass once more, alone.
         session.run("coverage", "run", "-m", "pytest", "--last-failed", "--last-failed-no-failures", "none")
     if not session.posargs:
         # Tests kill children at random moments: one that was writing just then leaves a file without content.
