@@ -121,6 +121,13 @@ def test_no_tracked_file_names_a_machine_or_a_registry_host() -> None:
     assert not found
 
 
+def test_each_decision_has_a_number_of_its_own() -> None:
+    pages = sorted((ROOT / "docs" / "decisions").glob("*.md"))
+    numbers = [page.name.partition("-")[0] for page in pages]
+    assert numbers == sorted(set(numbers))
+    assert [page.read_text(encoding="utf-8")[:5] for page in pages] == [f"# {number}" for number in numbers]
+
+
 def test_no_tracked_file_is_large() -> None:
     """Weights, traces and caches stay out."""
     assert not [str(path.relative_to(ROOT)) for path in tracked() if path.stat().st_size > 400_000]
