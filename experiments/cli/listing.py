@@ -7,6 +7,7 @@ from typing import Any
 
 from experiments.cli import discovery
 from experiments.cli.printing import emit, say, table
+from tools.environments import registry
 
 
 def add_parser(subparsers: Any) -> None:
@@ -18,12 +19,14 @@ def add_parser(subparsers: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print them; returns the exit code."""
     found = discovery.load_all()
+    known = registry.load()
+    profiles = {one.name: [profile.id for profile in known.having(one.name)] for one in found}
     if args.json:
         keys = ("name", "page", "title")
         emit(
             [
                 {key: getattr(experiment, key) for key in keys}
-                | {"profiles": list(experiment.profiles), "workloads": list(experiment.workloads)}
+                | {"profiles": profiles[experiment.name], "workloads": list(experiment.workloads)}
                 for experiment in found
             ]
         )
@@ -31,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     if not found:
         say("no experiment under experiments/<topic>/<name>/experiment.py")
         return 0
-    rows = [(e.name, e.page, ", ".join(e.workloads), ", ".join(e.profiles)) for e in found]
+    rows = [(e.name, e.page, ", ".join(e.workloads), ", ".join(profiles[e.name])) for e in found]
     for line in table(("experiment", "page", "workloads", "profiles"), rows, indent=""):
         say(line)
     say()

@@ -22,6 +22,7 @@ from experiments.harness.session import Finished
 from experiments.harness.workload import Workload, changed
 from experiments.models.source_types import ModelRequest, ModelSource
 from tools.environments.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, LabError
+from tools.environments.registry import Registry
 
 NUMBERS = ("batch", "sequence", "piece_of", "steps", "warmup", "rounds", "seed")
 KNOBS = (*NUMBERS, "head", "precision", "model")
@@ -87,7 +88,7 @@ def _begin(experiment: Experiment, args: argparse.Namespace, label: str, listene
         raise LabError(
             wanted="a CUDA profile for run mode real_gpu",
             found=profile.id,
-            next=f"give --profile {next(p for p in experiment.profiles if 'CUDA' in p)}, or --run-mode cpu_mechanism",
+            next=f"{_on_a_card(experiment, registry)}--run-mode cpu_mechanism",
             where="--run-mode",
             code=EXIT_USAGE,
         )
@@ -117,6 +118,11 @@ def _begin(experiment: Experiment, args: argparse.Namespace, label: str, listene
     if mode == "dry_run":
         return session.plan_only(experiment, prepared, folder)
     return session.begin(experiment, prepared, folder, listener)
+
+
+def _on_a_card(experiment: Experiment, registry: Registry) -> str:
+    cards = [profile.id for profile in registry.having(experiment.name) if profile.gpu is not None]
+    return f"give --profile {cards[0]}, or " if cards else ""
 
 
 def _resume(experiment: Experiment, args: argparse.Namespace, listener: Listener) -> Finished:

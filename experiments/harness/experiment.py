@@ -130,7 +130,6 @@ class Experiment:
     page: str  # page of the tutorial
     title: str
     title_zh: str
-    profiles: tuple[str, ...]  # the first CPU profile is the default; CUDA ones in order of preference
     workloads: Mapping[str, Workload]  # smoke, default, fit-8gib, large
     worker: str  # module with `build` and `PROBES`
     candidates: Callable[[Workload, DeviceFacts, Options], tuple[CandidateSpec, ...]]  # the baseline's twin is added

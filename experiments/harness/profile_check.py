@@ -23,19 +23,19 @@ def choose(experiment: Experiment, registry: Registry, wanted: str | None, mode:
 
     Raises LabError (wrong usage) for a profile that is unknown or does not run this experiment.
     """
-    if wanted is not None:
-        profile = registry.get(wanted)
-        if experiment.name not in profile.experiments:
-            names = [other.id for other in registry.profiles.values() if experiment.name in other.experiments]
-            raise LabError(
-                wanted=f"a profile that runs {experiment.name}: {', '.join(names)}",
-                found=wanted,
-                next=f"give --profile {names[0]}" if names else "python -m experiments list",
-                where="--profile",
-                code=EXIT_USAGE,
-            )
-        return profile
-    able = [registry.profiles[name] for name in experiment.profiles if name in registry.profiles]
+    asked = None if wanted is None else registry.get(wanted)
+    able = registry.having(experiment.name)
+    if not able or (asked is not None and asked not in able):
+        names = [profile.id for profile in able]
+        raise LabError(
+            wanted=f"a profile that runs {experiment.name}: {', '.join(names) or 'the registry names none'}",
+            found=wanted or "none",
+            next=f"give --profile {names[0]}" if names else "name it among the `experiments` of a profile's entry",
+            where="--profile",
+            code=EXIT_USAGE,
+        )
+    if asked is not None:
+        return asked
     here = _of_this_environment()
     for profile in able:
         if profile.id == here and (mode != "real_gpu" or profile.layer == "cuda"):

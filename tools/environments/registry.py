@@ -66,6 +66,10 @@ class Registry:
             code=EXIT_USAGE,
         )
 
+    def having(self, experiment: str) -> tuple[Profile, ...]:
+        """The profiles that name an experiment among theirs, in the registry's order."""
+        return tuple(profile for profile in self.profiles.values() if experiment in profile.experiments)
+
     def hint(self, profile: Profile, driver: str | None) -> str | None:
         """The profile of the same topic that fits an NVIDIA driver ("580.65.06"); None where none is registered."""
         found = _numbers(driver or "")

@@ -76,7 +76,6 @@ EXPERIMENT = Experiment(
     page="Part 02 · 19",
     title="Activation checkpointing: keep a layer's inside, or compute it again",
     title_zh="激活检查点：保存层内张量，还是重算",
-    profiles=("TRAIN-CPU", "TRAIN-CUDA-MECHANISM", "TRAIN-CUDA130-MECHANISM"),
     workloads=WORKLOADS,
     worker="experiments.training_mechanism.activation_checkpointing.worker",
     candidates=candidates,

@@ -94,7 +94,6 @@ EXPERIMENT = Experiment(
     page="Part 02 · 42",
     title="Activation offload: what the forward saves goes to the host and comes back in time",
     title_zh="激活卸载：前向保存的张量搬到主机，反向之前搬回",
-    profiles=("TRAIN-CPU", "TRAIN-CUDA-MECHANISM", "TRAIN-CUDA130-MECHANISM"),
     workloads=WORKLOADS,
     worker="experiments.training_mechanism.activation_offload.worker",
     candidates=candidates,

@@ -150,7 +150,6 @@ EXPERIMENT = Experiment(
     page="Part 02 · 11",
     title="Gradient accumulation: one update from several micro-batches",
     title_zh="梯度累积：多个微批次合成一次更新",
-    profiles=("TRAIN-CPU", "TRAIN-CUDA-MECHANISM", "TRAIN-CUDA130-MECHANISM"),
     workloads=WORKLOADS,
     worker="experiments.training_mechanism.gradient_accumulation.worker",
     candidates=candidates,

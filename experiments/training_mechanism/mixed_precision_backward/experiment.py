@@ -140,7 +140,6 @@ EXPERIMENT = Experiment(
     page="Part 02 · mixed-precision backward",
     title="Mixed-precision backward: formats, underflow, loss scaling",
     title_zh="混合精度反向：数值格式、下溢与损失缩放",
-    profiles=("TRAIN-CPU", "TRAIN-CUDA-MECHANISM", "TRAIN-CUDA130-MECHANISM"),
     workloads=WORKLOADS,
     worker="experiments.training_mechanism.mixed_precision_backward.worker",
     candidates=candidates,

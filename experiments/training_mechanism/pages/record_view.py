@@ -15,6 +15,7 @@ from experiments.evidence.gates import failed_gates
 from experiments.evidence.record import Record
 from experiments.harness.experiment import Experiment
 from experiments.training_mechanism.pages.markdown import Markdown, table
+from tools.environments import registry
 
 CAPTIONS = {
     "gradients": (
@@ -93,7 +94,7 @@ def _next(experiment: Experiment, record: Record) -> Iterator[str]:
     if _ladder(record):
         yield "something ran out of memory: section 5.1 says what fits, each rung under a label of its own"
     if record.evidence_level == "cpu_mechanism":
-        cards = " or ".join(name for name in experiment.profiles if "CUDA" in name)
+        cards = " or ".join(p.id for p in registry.load().having(experiment.name) if p.gpu is not None)
         yield f'memory and time need a card: in an environment of {cards} set RUN_MODE = "real_gpu"'
     elif record.evidence_level == "gpu_smoke":
         yield from (f"to raise the level: {limit.lift}" for limit in record.limits if limit.lift and not limit.claims)
