@@ -326,3 +326,10 @@ def test_observed_finds_a_candidate_by_name() -> None:
     seen: Observed = observed(BASE)
     assert seen.candidate("none") is BASE
     assert seen.candidate("nobody") is None
+
+
+def test_names_with_commas_stay_apart_in_a_sentence() -> None:
+    plain_names = [candidate(name, "candidate") for name in ("bf16", "tf32")]
+    assert concluding.names(plain_names) == "bf16, tf32"
+    with_comma = [*plain_names, candidate("every layer, torch", "candidate")]
+    assert concluding.names(with_comma) == "bf16; tf32; every layer, torch"

@@ -35,9 +35,8 @@ def equivalence(observed: Observed, baseline: str, because: str) -> list[Claim]:
     worst = max(kept, key=lambda c: (c.checks.gradient and c.checks.gradient.error) or 0.0)
     error = worst.checks.gradient.error if worst.checks.gradient else None
     size = "bit-identical" if not error else f"largest relative L2 error {error:.1e} ({worst.name})"
-    names = tuple(c.name for c in kept)
-    statement = f"gradients and first update of {', '.join(names)} agree with {baseline}: {size}; {because}"
-    return [Claim(kind="gradient_equivalence", statement=statement, candidates=names)]
+    statement = f"gradients and first update of {names(kept)} agree with {baseline}: {size}; {because}"
+    return [Claim(kind="gradient_equivalence", statement=statement, candidates=tuple(c.name for c in kept))]
 
 
 def times(observed: Observed, quantity: str = "step_ms") -> list[Claim]:
@@ -131,8 +130,9 @@ def lost_numbers(candidate: Candidate) -> bool:
 
 
 def names(candidates: Iterable[Candidate]) -> str:
-    """Their names, joined for a sentence."""
-    return ", ".join(candidate.name for candidate in candidates)
+    """Their names, joined for a sentence; apart from each other also where a name has a comma of its own."""
+    told = [candidate.name for candidate in candidates]
+    return ("; " if any("," in name for name in told) else ", ").join(told)
 
 
 def freed(observed: Observed, candidate: Candidate) -> float | None:
