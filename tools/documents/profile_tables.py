@@ -12,8 +12,8 @@ from tools.environments.registry import Registry
 
 _HEADS: Mapping[str, Mapping[Language, tuple[str, ...]]] = {
     "choice": {
-        "en": ("you have", "take", "downloads", "on disk", "time"),
-        "zh": ("你有", "选", "下载量", "占用磁盘", "用时"),
+        "en": ("you have", "take", "for", "downloads", "on disk", "time"),
+        "zh": ("你有", "选", "用途", "下载量", "占用磁盘", "用时"),
     },
     "index": {
         "en": ("profile", "for", "needs", "entries"),
@@ -42,9 +42,9 @@ def makers(registry: Registry, root: Path) -> dict[str, Maker]:
 
 
 def choice(registry: Registry, lang: Language) -> str:
-    """The profiles that have an experiment today: what a reader has, which to take, what it costs."""
+    """The profiles that have an experiment today: what a reader has, which to take, what for, what it costs."""
     rows = [
-        (needs(profile, lang), f"`{profile.id}`", *cost(profile, lang))
+        (needs(profile, lang), f"`{profile.id}`", _purpose(profile, lang), *cost(profile, lang))
         for profile in registry.profiles.values()
         if profile.experiments
     ]
