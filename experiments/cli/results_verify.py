@@ -28,7 +28,7 @@ def run(args: argparse.Namespace) -> int:
         if args.json:
             told.append({"record": name, "status": worst, "checks": [_check_json(check) for check in checks]})
         else:
-            _say_checks(name, worst, checks, briefly=len(targets) > 1)
+            _say_checks(name, worst, checks, in_brief=_in_brief(entry) if len(targets) > 1 else None)
     if args.json:
         emit(told)
     elif not targets:
@@ -71,10 +71,17 @@ def recomputed(record: Record, registered: verifying.Registered) -> tuple[Check,
     return (*verifying.verify(record, registered), conclusions.check(record))
 
 
-def _say_checks(name: str, worst: str, checks: tuple[Check, ...], *, briefly: bool) -> None:
-    """Every answer for one record; for several, only those that stand in the way."""
-    shown = [check for check in checks if not briefly or check.status in ("blocked", "warning")]
-    say(f"{status(worst)} · {name}" + (f" · {len(checks)} checks" if not shown else ""))
+def _in_brief(entry: Entry | LabError) -> str:
+    """What a record came to, in two words."""
+    if isinstance(entry, LabError):
+        return ""
+    return f" · {entry.record.evidence_level or 'plan'} · {entry.record.decision.code}"
+
+
+def _say_checks(name: str, worst: str, checks: tuple[Check, ...], *, in_brief: str | None) -> None:
+    """Every answer for one record (`in_brief` None); for several, what each came to, and what stands in its way."""
+    shown = [check for check in checks if in_brief is None or check.status in ("blocked", "warning")]
+    say(f"{status(worst)} · {name}{in_brief or ''}")
     for line in table(("", "", ""), [(status(check.status), check.id, _found(check)) for check in shown]):
         say(line)
 
