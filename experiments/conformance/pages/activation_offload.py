@@ -6,6 +6,7 @@ events, pinned memory) is checked where one is.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -118,25 +119,44 @@ def once_each(trial: Trial) -> None:
         trial.compare.exactly("saved again without travelling", traffic.repeated, 1)
 
 
-def address_in_use_again(trial: Trial) -> None:
-    """A storage that was dropped and whose address now holds another tensor is not taken for the same one."""
-    leaf = trial.case.normal(trial.case.integer("size", 1000, 2000)).requires_grad_()  # small ones the allocator caches
-    count = 24
+class _InPlace(torch.autograd.Function):
+    """leaf * factor, written into memory that is given: each call makes a new storage at an address known before."""
 
-    def forward() -> Tensor:
+    @staticmethod
+    def forward(ctx: Any, leaf: Tensor, factor: float, memory: Any) -> Tensor:
+        ctx.factor = factor
+        memory[:] = (leaf.detach() * factor).numpy()
+        return torch.from_numpy(memory)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        return grad * ctx.factor, None, None
+
+
+def address_in_use_again(trial: Trial) -> None:
+    """A storage that was dropped and whose address now holds another tensor is not taken for the same one.
+
+    Two pieces of memory take turns: the newest tensor stays until the next one comes, the one before has left. Whether
+    an allocator hands out an address again is its own affair, and no check can wait for it.
+    """
+    leaf = trial.case.normal(trial.case.integer("size", 1000, 2000)).requires_grad_()
+    count = 24
+    memory = [leaf.detach().clone().numpy() for _ in range(2)]
+
+    def forward(product_of: Callable[[int], Tensor]) -> Tensor:
         total = torch.zeros((), dtype=torch.float64)
         for factor in range(1, count + 1):
-            product = leaf * float(factor)
+            product = product_of(factor)
             addresses.append(product.data_ptr())
             total = total + torch.sin(product).sum()
             del product  # nothing but the graph keeps it
         return total
 
     addresses: list[int] = []
-    (theirs,) = torch.autograd.grad(forward(), leaf)
+    (theirs,) = torch.autograd.grad(forward(lambda factor: leaf * float(factor)), leaf)
     addresses.clear()
     with _offload(trial, nn.Identity(), bound=0).saving() as traffic:
-        loss = forward()
+        loss = forward(lambda n: _InPlace.apply(leaf, float(n), memory[n % 2]))  # type: ignore[no-untyped-call]
     trial.compare.holds("an address used again", len(set(addresses)) < count, "none: nothing was freed", "some")
     (ours,) = torch.autograd.grad(loss, leaf)
     trial.compare.exactly("gradient", ours, theirs)
