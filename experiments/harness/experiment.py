@@ -117,6 +117,11 @@ class Table:
     notes: tuple[str, ...] = ()
 
 
+def formats_seen(spec: CandidateSpec, gate: Answer | None, probes: Mapping[str, Answer]) -> Numerics | None:
+    """The number formats that the gate saw, for an experiment whose subject is not precision."""
+    return None if gate is None else Numerics(dtypes=gate["dtypes"], underflow_share=None)
+
+
 def no_forecast(request: ForecastRequest) -> Forecast:
     """For an experiment that predicts nothing yet."""
     return Forecast()
@@ -133,9 +138,10 @@ class Experiment:
     workloads: Mapping[str, Workload]  # smoke, default, fit-8gib, large
     worker: str  # module with `build` and `PROBES`
     candidates: Callable[[Workload, DeviceFacts, Options], tuple[CandidateSpec, ...]]  # the baseline's twin is added
-    numerics: Callable[[CandidateSpec, Answer | None, Mapping[str, Answer]], Numerics | None]  # gate, probes by name
     conclude: Callable[[Observed], tuple[tuple[Claim, ...], Decision]]
     table: Callable[[Record], Table]
     picture: Callable[[Record, Path], Path] | None = None  # draws into the run folder, returns the file
+    # given the gate's answer and the probes' by name
+    numerics: Callable[[CandidateSpec, Answer | None, Mapping[str, Answer]], Numerics | None] = formats_seen
     forecast: Callable[[ForecastRequest], Forecast] = no_forecast
     look_at: str = "random state, in-place changes, saved tensors, and which gradients were compared"

@@ -6,12 +6,10 @@ without keeping the random state. A probe turns dropout on: there the random sta
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
-from experiments.evidence.candidate import Numerics, Prediction
+from experiments.evidence.candidate import Prediction
 from experiments.harness.experiment import (
-    Answer,
     CandidateSpec,
     DeviceFacts,
     Experiment,
@@ -53,11 +51,6 @@ def candidates(workload: Workload, device: DeviceFacts, options: Options) -> tup
     )
 
 
-def numerics(spec: CandidateSpec, gate: Answer | None, probes: Mapping[str, Answer]) -> Numerics | None:
-    """The number formats seen."""
-    return None if gate is None else Numerics(dtypes=gate["dtypes"], underflow_share=None)
-
-
 def forecast(request: ForecastRequest) -> Forecast:
     """Residency and peak by the memory ledger, the step's length beside the baseline's by recomputed operations."""
     settings = for_candidate(request.workload, request.spec.settings)
@@ -79,7 +72,6 @@ EXPERIMENT = Experiment(
     workloads=WORKLOADS,
     worker="experiments.training_mechanism.activation_checkpointing.worker",
     candidates=candidates,
-    numerics=numerics,
     conclude=conclude,
     table=table,
     forecast=forecast,

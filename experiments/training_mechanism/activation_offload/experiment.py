@@ -6,12 +6,10 @@ TRL's OffloadActivations as the peer when its file is given. Parameters never tr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
-from experiments.evidence.candidate import Floor, Numerics
+from experiments.evidence.candidate import Floor
 from experiments.harness.experiment import (
-    Answer,
     CandidateSpec,
     DeviceFacts,
     Experiment,
@@ -67,11 +65,6 @@ def candidates(workload: Workload, device: DeviceFacts, options: Options) -> tup
     )
 
 
-def numerics(spec: CandidateSpec, gate: Answer | None, probes: Mapping[str, Answer]) -> Numerics | None:
-    """The number formats seen."""
-    return None if gate is None else Numerics(dtypes=gate["dtypes"], underflow_share=None)
-
-
 def forecast(request: ForecastRequest) -> Forecast:
     """Residency and peak by the memory ledger. The time floor needs the bytes really moved: see `transfer_floor`."""
     settings = for_candidate(request.workload, request.spec.settings)
@@ -97,7 +90,6 @@ EXPERIMENT = Experiment(
     workloads=WORKLOADS,
     worker="experiments.training_mechanism.activation_offload.worker",
     candidates=candidates,
-    numerics=numerics,
     conclude=conclude,
     table=table,
     forecast=forecast,

@@ -7,13 +7,11 @@ that. Accelerate runs the same pieces in its own loop.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
-from experiments.evidence.candidate import Floor, Numerics, Prediction
+from experiments.evidence.candidate import Floor, Prediction
 from experiments.evidence.vocabulary import JsonValue
 from experiments.harness.experiment import (
-    Answer,
     CandidateSpec,
     DeviceFacts,
     Experiment,
@@ -27,10 +25,10 @@ from experiments.harness.ledger import predictions
 from experiments.harness.ledger_settings import for_candidate
 from experiments.harness.memory_table import table
 from experiments.harness.precision import chosen
+from experiments.harness.shared_workloads import QWEN
 from experiments.harness.workload import Workload
 from experiments.training_mechanism.gradient_accumulation.conclusions import conclude
 
-QWEN = "Qwen/Qwen2.5-0.5B"
 ROWS: dict[str, JsonValue] = {"shortest_row": 0.125}  # row lengths from an eighth of the sequence to all of it
 
 WORKLOADS = {
@@ -113,11 +111,6 @@ def uneven(batch: int) -> int | None:
     return next((rows for rows in range(2, batch) if batch % rows), None)
 
 
-def numerics(spec: CandidateSpec, gate: Answer | None, probes: Mapping[str, Answer]) -> Numerics | None:
-    """The number formats seen: gradients add up in the format they are kept in."""
-    return None if gate is None else Numerics(dtypes=gate["dtypes"], underflow_share=None)
-
-
 def forecast(request: ForecastRequest) -> Forecast:
     """Memory by the ledger; as floor of the step its matrix products at the rate this card reached in the run."""
     settings = for_candidate(request.workload, request.spec.settings)
@@ -153,7 +146,6 @@ EXPERIMENT = Experiment(
     workloads=WORKLOADS,
     worker="experiments.training_mechanism.gradient_accumulation.worker",
     candidates=candidates,
-    numerics=numerics,
     conclude=conclude,
     table=table,
     forecast=forecast,

@@ -21,12 +21,12 @@ from experiments.harness.experiment import (
 from experiments.harness.flops import step_flops
 from experiments.harness.ledger import predictions
 from experiments.harness.ledger_settings import for_candidate
+from experiments.harness.shared_workloads import QWEN
 from experiments.harness.workload import Workload
 from experiments.training_mechanism.mixed_precision_backward.conclusions import conclude
 from experiments.training_mechanism.mixed_precision_backward.presentation import picture, table
 
 PROBE = "injected_inf"
-QWEN = "Qwen/Qwen2.5-0.5B"
 
 # One piece of a step of eight: its loss is divided by the tokens of all eight, which is where fp16 begins to underflow.
 WORKLOADS = {
