@@ -108,12 +108,22 @@ def file_from(container: Any, path: str) -> bytes:
 def own_engine(folder: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     """A second engine that keeps everything below `folder`: its address and its process. Skips where none can run.
 
-    It gets a network namespace of its own: an engine without a bridge takes the bridge of the first one away.
+    It gets a network namespace of its own, since an engine without a bridge takes the bridge of the first one away, and
+    a mount namespace, with which the mount that it makes of its data goes away.
     """
     if os.geteuid() != 0 or not all(map(shutil.which, ("dockerd", "unshare"))):
         pytest.skip("an engine of the test's own needs root, dockerd and unshare")
     socket = folder / "engine.sock"
-    command = ["unshare", "--net", "dockerd", "--data-root", str(folder / "data"), "--exec-root", str(folder / "exec")]
+    command = [
+        "unshare",
+        "--net",
+        "--mount",
+        "dockerd",
+        "--data-root",
+        str(folder / "data"),
+        "--exec-root",
+        str(folder / "exec"),
+    ]
     command += ["--pidfile", str(folder / "pid"), "--host", f"unix://{socket}", "--iptables=false", "--bridge=none"]
     with open(folder / "log", "wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)

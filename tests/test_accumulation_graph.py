@@ -192,7 +192,8 @@ def test_a_compiler_named_by_cc_will_do(monkeypatch: pytest.MonkeyPatch, tmp_pat
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:`torch.jit.script:DeprecationWarning")  # of torch's own, while it compiles
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler on a CPU")
-def test_compiled_layers_keep_the_gradients_and_compile_once(tmp_path: Path) -> None:
+def test_compiled_layers_keep_the_gradients_and_compile_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "inductor"))  # nothing another process left half done
     bench = PageBench(EXPERIMENT, tmp_path, batch=2, sequence=16, oracle=False)
     context = bench.context("2 x 1, torch.compile")
     program = worker.build(context)

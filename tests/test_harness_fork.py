@@ -10,6 +10,7 @@ import resource
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -150,14 +151,26 @@ _ARMED: list[int] = []
 
 
 def test_a_ctrl_c_during_the_fork_is_not_swallowed() -> None:
-    """Python runs its own callbacks around a fork and ignores what they raise: the handler must not run in there."""
-    os.register_at_fork(before=lambda: os.kill(os.getpid(), _ARMED.pop()) if _ARMED else None)
+    """Python runs its own callbacks around a fork and ignores what they raise: the handler must not run in there.
+
+    A second thread stands by to take the signal, should the first block it.
+    """
+    done = threading.Event()
+    threading.Thread(target=done.wait, daemon=True).start()
+
+    def interrupt() -> None:
+        if _ARMED:
+            os.kill(os.getpid(), _ARMED.pop())
+            time.sleep(0.05)
+
+    os.register_at_fork(before=interrupt)
     previous = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         _ARMED.append(signal.SIGINT)
         with pytest.raises(KeyboardInterrupt):
             run(lambda enter: {})
     finally:
+        done.set()
         signal.signal(signal.SIGINT, previous)
     assert run(lambda enter: {"after": 1}).result == {"after": 1}
 

@@ -19,11 +19,13 @@ import select
 import signal
 import sys
 import tempfile
+import threading
 import time
 import traceback
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import FrameType
 from typing import BinaryIO, Literal, NoReturn, cast, get_args
 
 from experiments.evidence.vocabulary import JsonValue, Phase
@@ -33,7 +35,7 @@ Status = Literal["ok", "oom", "failed"]
 Job = Callable[[Callable[[Phase], None]], Mapping[str, JsonValue]]
 
 PHASES: tuple[Phase, ...] = get_args(Phase)
-HELD = frozenset({signal.SIGINT, signal.SIGTERM})
+HELD = (signal.SIGINT, signal.SIGTERM)
 DISK_FULL = "DiskFull"  # the kind of failure that is nobody's result: the run stops and can be resumed
 _OUT_OF_MEMORY = re.compile(r"out of memory|can't allocate memory|not enough memory|CUBLAS_STATUS_ALLOC_FAILED", re.I)
 _DEVICE_LOST = re.compile(r"device-side assert|unspecified launch failure|uncorrectable|has fallen off|no longer", re.I)
@@ -89,22 +91,21 @@ def run_forked(job: Job, *, time_limit_s: float) -> Outcome:
     read_end, write_end = os.pipe()
     with tempfile.TemporaryFile() as output:
         parent = os.getpid()
-        # Held during the fork: a Ctrl-C whose handler ran in one of Python's own at-fork callbacks would be swallowed.
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, HELD)
+        held = _HeldSignals()
         try:
             with warnings.catch_warnings():
                 # Python 3.12 warns of threads at fork. Imported libraries keep idle ones; no lock of ours is held here.
                 warnings.simplefilter("ignore", DeprecationWarning)
                 child = os.fork()
         except OSError:
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            held.release()
             raise
         if child == 0:
             os.close(read_end)
             _live_as_child(job, write_end, output.fileno(), parent)
         os.close(write_end)
         try:
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            held.release()
             messages, timed_out = _listen(read_end, began + time_limit_s)
         except BaseException:
             _end(child)
@@ -119,6 +120,28 @@ def run_forked(job: Job, *, time_limit_s: float) -> Outcome:
         output.seek(max(0, output.seek(0, os.SEEK_END) - 4096))
         tail = output.read().decode(errors="replace")
     return _outcome(messages, code, tail, time_limit_s if timed_out else None, time.perf_counter() - began)
+
+
+class _HeldSignals:
+    """Ctrl-C and SIGTERM noted from now on, and answered on `release`.
+
+    A handler that ran in one of Python's own at-fork callbacks would have its exception swallowed. Blocking the signals
+    would not do: any other thread takes them, and its handler still runs in this one.
+    """
+
+    def __init__(self) -> None:
+        self._noted: list[int] = []
+        self._handlers: dict[signal.Signals, Callable[[int, FrameType | None], object] | int | None] = {}
+        if threading.current_thread() is threading.main_thread():  # elsewhere no handler runs
+            for number in HELD:
+                self._handlers[number] = signal.signal(number, lambda noted, _: self._noted.append(noted))
+
+    def release(self) -> None:
+        """Put the handlers back, and have them run for what came meanwhile."""
+        for number in reversed(self._handlers):
+            signal.signal(number, self._handlers[number] or signal.SIG_DFL)
+        for noted in self._noted:
+            signal.raise_signal(noted)
 
 
 def _listen(read_end: int, deadline: float) -> tuple[list[dict[str, object]], bool]:
@@ -176,7 +199,6 @@ def _live_as_child(job: Job, write_end: int, output: int, parent: int) -> NoRetu
         _follow_parent(parent)
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD)
         os.dup2(output, 1)
         os.dup2(output, 2)
         gc.freeze()  # what the parent imported stays out of the child's collections, and its pages stay shared
