@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -148,7 +151,16 @@ def test_any_text_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, l
     assert where.startswith("requirements/a.txt")  # anything but a LabError has ended this test already
 
 
+READ_BY_PIP = (
+    "import json, sys\n"
+    "from pip._internal.req.req_file import preprocess\n"
+    "print(json.dumps([list(preprocess(text)) for text in json.load(sys.stdin)]))\n"
+)
+
+
 def test_logical_lines_agree_with_pip() -> None:
-    pip_lines = pytest.importorskip("pip._internal.req.req_file").preprocess
-    for text in ("a\\\nb\nc", "a \\\n# c\nb", "a # x \\\nb", "# a \\\nb", "a\\", "\\\n\\\nb", "a#b\n c #d", "a\\\\\nb"):
-        assert list(requirement_text.logical_lines(text)) == [(n, line) for n, line in pip_lines(text)], text
+    """pip in a process of its own: once imported, it turns off what setuptools puts in the place of distutils."""
+    texts = ["a\\\nb\nc", "a \\\n# c\nb", "a # x \\\nb", "# a \\\nb", "a\\", "\\\n\\\nb", "a#b\n c #d", "a\\\\\nb"]
+    asked = [sys.executable, "-c", READ_BY_PIP]
+    told = subprocess.run(asked, input=json.dumps(texts), capture_output=True, text=True, check=True).stdout
+    assert json.loads(told) == [[list(line) for line in requirement_text.logical_lines(text)] for text in texts]
