@@ -10,6 +10,7 @@ import base64
 import csv
 import hashlib
 import http.server
+import importlib.util
 import io
 import json
 import os
@@ -36,6 +37,7 @@ from tools.environments.layout import ROOT
 PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
 TAG = f"cp{sys.version_info[0]}{sys.version_info[1]}"
 SCRIPT = "tools/install_environment_profile.py"
+HAS_ENSUREPIP = importlib.util.find_spec("ensurepip") is not None
 UV = shutil.which("uv") or str(Path(sys.executable).parent / "uv")
 # What a caller's shell may hold and a test must not depend on.
 FOREIGN = ("PIP_", "UV_", "TMLAB_", "CONDA_", "VIRTUAL_ENV", "PYTHONPATH", "PYTHONHOME")
@@ -78,8 +80,10 @@ def torch_wheel(folder: Path, version: str = "2.13.0+cpu", cuda: str | None = No
 
 
 def wheels(folder: Path) -> Path:
-    """Everything that TINY-CPU needs."""
+    """Everything that TINY-CPU needs: on a bare Debian, whose Python brings no pip along, that too."""
     folder.mkdir(parents=True, exist_ok=True)
+    if not HAS_ENSUREPIP:
+        wheel_of_pip(folder)
     torch_wheel(folder)
     many = {f"tiny_alpha/{part}.py": f"y = {part!r}\n" * 20 for part in ("__init__", *(f"m{n}" for n in range(200)))}
     wheel(folder, "tiny-alpha", "1.2.0", many, requires=("tiny-beta>=1", "torch>=2"))

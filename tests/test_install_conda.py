@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -26,9 +27,11 @@ STAND_IN = Path(__file__).parent / "data" / "conda_stand_in"
 @pytest.fixture
 def checkout(tmp_path: Path) -> Checkout:
     made = install_checkout.make(tmp_path)
-    # `/usr/bin/env python3` must find this Python, which has ensurepip.
-    (tmp_path / "bin").mkdir()
-    os.symlink(sys.executable, tmp_path / "bin" / "python3")
+    # `/usr/bin/env python3` must find this Python with its packages: a link to it would leave them behind.
+    python = tmp_path / "bin" / "python3"
+    python.parent.mkdir()
+    python.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
+    python.chmod(0o755)
     made.extra = {"PATH": os.pathsep.join([str(STAND_IN), str(tmp_path / "bin"), os.environ["PATH"]])}
     return made
 
