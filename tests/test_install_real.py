@@ -46,13 +46,13 @@ def test_by_uv_from_nothing(checkout: Checkout) -> None:
 
 
 def test_by_hand_with_the_reference_commands_then_adopted(checkout: Checkout) -> None:
-    """conda creates Python alone there, so venv stands in for its first line (uv where Debian's Python has no ensurepip);
-    the rest is word for word."""
+    """conda creates Python alone there, so venv stands in for its first line; the rest is word for word."""
     prefix = checkout.prefix("by_hand")
     # One try is enough where PyTorch's index cannot be reached: pip's default makes over a minute of that.
     env = {name: value for name, value in checkout.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     env |= {"PIP_RETRIES": "0", "PYTHONNOUSERSITE": "1", "PYTHONPATH": ""}
     env = {**env, "PATH": f"{prefix / 'bin'}{os.pathsep}{env['PATH']}"}
+    # A bare Debian has no ensurepip: uv then.
     by_uv = [install_checkout.UV, "venv", "--seed", "--python", sys.executable]
     create = [sys.executable, "-m", "venv"] if install_checkout.HAS_ENSUREPIP else by_uv
     subprocess.run([*create, str(prefix)], check=True)
