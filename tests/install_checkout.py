@@ -17,6 +17,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import urllib.parse
@@ -281,6 +282,15 @@ def seeds(folder: Path) -> None:
     pip_wheel(folder)
     wheel(folder, "setuptools", "80.0.0")
     wheel(folder, "wheel", "0.45.0")
+
+
+def make_venv(prefix: Path) -> None:
+    """`python -m venv`, with pip also on a bare Debian, whose Python brings none along."""
+    bare = [] if HAS_ENSUREPIP else ["--without-pip"]
+    subprocess.run([sys.executable, "-m", "venv", *bare, str(prefix)], check=True)
+    if bare:
+        with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(wheel_of_pip(Path(folder))) as archive:
+            archive.extractall(installed_files.site_packages(prefix))
 
 
 def pip_wheel(folder: Path) -> Path:

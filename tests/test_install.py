@@ -315,7 +315,7 @@ def run(checkout: Checkout, *command: str) -> None:
 def by_hand(checkout: Checkout, prefix: Path) -> None:
     """The reference text's manual commands, on the tiny wheels."""
     python, folder = str(prefix / "bin" / "python"), ("--no-index", "--find-links", str(checkout.wheels))
-    run(checkout, sys.executable, "-m", "venv", str(prefix))
+    install_checkout.make_venv(prefix)
     run(checkout, python, "-m", "pip", "install", *folder, "torch==2.13.0+cpu")
     run(checkout, python, "-m", "pip", "install", *folder, "-r", "requirements/tiny.txt")
     run(checkout, python, "tools/register_notebook_runtime.py")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 
 import install_checkout
 import pytest
@@ -52,10 +51,7 @@ def test_by_hand_with_the_reference_commands_then_adopted(checkout: Checkout) ->
     env = {name: value for name, value in checkout.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     env |= {"PIP_RETRIES": "0", "PYTHONNOUSERSITE": "1", "PYTHONPATH": ""}
     env = {**env, "PATH": f"{prefix / 'bin'}{os.pathsep}{env['PATH']}"}
-    # A bare Debian has no ensurepip: uv then.
-    by_uv = [install_checkout.UV, "venv", "--seed", "--python", sys.executable]
-    create = [sys.executable, "-m", "venv"] if install_checkout.HAS_ENSUREPIP else by_uv
-    subprocess.run([*create, str(prefix)], check=True)
+    install_checkout.make_venv(prefix)
     for line in (
         "python -m pip install --upgrade pip",
         "python -m pip install -r requirements/torch-cpu.txt",
