@@ -225,12 +225,16 @@ def _digest(text: str) -> str:
 
 
 class Index(http.server.ThreadingHTTPServer):
-    """A package index on loopback over a folder of wheels; `hidden` projects are not there. Counts what was asked."""
+    """A package index on loopback over a folder of wheels; `hidden` projects are not there. Counts what was asked.
 
-    def __init__(self, folder: Path, hidden: tuple[str, ...] = ()) -> None:
+    A file whose name begins with `held` is not sent before `release` is set; `holding` is set once it was asked for.
+    """
+
+    def __init__(self, folder: Path, hidden: tuple[str, ...] = (), held: str | None = None) -> None:
         super().__init__(("127.0.0.1", 0), _Page)
-        self.folder, self.hidden = folder, hidden
+        self.folder, self.hidden, self.held = folder, hidden, held
         self.asked: list[str] = []
+        self.holding, self.release = threading.Event(), threading.Event()
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     @property
@@ -251,6 +255,9 @@ class _Page(http.server.BaseHTTPRequestHandler):
         self.server.asked.append(self.path)
         parts = self.path.strip("/").split("/")
         if parts[0] == "files":
+            if self.server.held and parts[-1].startswith(self.server.held):
+                self.server.holding.set()
+                self.server.release.wait(60)
             return self._send((self.server.folder / urllib.parse.unquote(parts[-1])).read_bytes())
         names = [
             path.name for path in self.server.folder.glob("*.whl") if path.name.startswith(_module(parts[-1]) + "-")

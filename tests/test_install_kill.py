@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import time
@@ -15,7 +16,7 @@ from pathlib import Path
 
 import install_checkout
 import pytest
-from install_checkout import Checkout
+from install_checkout import Checkout, Index
 
 from tools.environments import install, stamp
 from tools.environments.journal import Journal
@@ -87,19 +88,30 @@ def test_killed_again_and_again_it_gets_there_in_the_end(checkout: Checkout) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("step", ["torch", "tiny"])
-def test_the_installer_alone_is_killed_and_its_child_goes_on(checkout: Checkout, step: str) -> None:
+@pytest.mark.parametrize(("step", "held"), [("torch", "torch-"), ("tiny", "tiny_alpha-")])
+def test_the_installer_alone_is_killed_and_its_child_goes_on(
+    checkout: Checkout, tmp_path: Path, step: str, held: str
+) -> None:
     """The next call waits for the orphan, since it still writes, and then resumes."""
     name = f"alone_{step}"
-    child = checkout.start("--backend", "venv", "--env-name", name)
+    served = shutil.copytree(checkout.wheels, tmp_path / "served")
+    install_checkout.seeds(served)
+    index = Index(served, held=held)
+    sources = ("--backend", "venv", "--env-name", name, "--index-url", index.url, "--torch-index", index.url)
+    child = checkout.start(*sources, offline=False)
     assert checkout.wait_for("start", step, child, name=name)
-    time.sleep(0.2)
+    assert index.holding.wait(60)  # its pip waits for the file
     child.kill()
     child.communicate()
-    again = checkout.install("--backend", "venv", "--env-name", name)
-    assert again.returncode == 0, again.stdout
+    again = checkout.start(*sources, offline=False)
+    assert again.stdout is not None
+    assert any(f"waiting for process {child.pid}" in line for line in again.stdout)
+    index.release.set()
+    told, _ = again.communicate(timeout=120)
+    index.stop()
+    assert again.returncode == 0, told
     assert_finished(checkout, name)
-    assert f"waiting for process {child.pid}" in again.stdout
+    assert f"resuming at {step}" in told
 
 
 @pytest.mark.slow
