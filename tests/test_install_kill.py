@@ -11,6 +11,7 @@ import random
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -159,5 +160,5 @@ def test_install_is_importable_without_side_effects() -> None:
     """The library half is used by others too; importing it starts nothing."""
     code = "import tools.environments.install, sys; sys.exit('urllib.request' in sys.modules)"
     root = Path(install.__file__).parents[2]
-    ran = subprocess.run([install_checkout.sys.executable, "-c", code], cwd=root)
+    ran = subprocess.run([sys.executable, "-c", code], cwd=root)
     assert ran.returncode == 0
