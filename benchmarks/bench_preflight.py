@@ -34,5 +34,5 @@ def rows() -> list[Row]:
 def environment() -> Path:
     """The interpreter of the profile's own environment, installed first where it is not ready."""
     install = [sys.executable, "tools/install_environment_profile.py", "--profile", PROFILE]
-    subprocess.run(install, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(install, cwd=ROOT, check=True, stdout=sys.stderr)
     return ENVS / registry.load().get(PROFILE).environment / "bin" / "python"
