@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -38,7 +37,6 @@ class Made:
     root: Path
     first: build.Built
     told: str
-    seconds: float
 
     @property
     def image(self) -> Any:
@@ -55,9 +53,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
     root = copied(tmp_path_factory.mktemp("checkout"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(naming, "REPOSITORY", REPOSITORY)
-        began = time.monotonic()
         first, told = built(client, request("TRAIN-CPU", base), root)
-        yield Made(client, base, root, first, told, time.monotonic() - began)
+        yield Made(client, base, root, first, told)
         for image in client.images.list(REPOSITORY):
             for tag in image.tags:
                 if tag.startswith(f"{REPOSITORY}:"):
@@ -195,16 +192,12 @@ def test_the_same_build_again_takes_all_of_it_from_the_cache(made: Made) -> None
     assert told.count("from the cache") == 5
 
 
-def test_a_changed_experiment_keeps_torch_and_packages_and_is_built_in_seconds(made: Made) -> None:
-    seconds = []
-    for number in range(2):  # the better of two: this machine does other things too
-        with open(made.root / "experiments" / "cli" / "listing.py", "a", encoding="utf-8") as file:
-            file.write(f"# change {number}\n")
-        again, _ = made.again()
-        assert again.kept == ("base", "plan", "torch", "packages")
-        assert again.made == ("lab",)
-        seconds.append(again.seconds)
-    assert min(seconds) < 15
+def test_a_changed_experiment_keeps_torch_and_packages(made: Made) -> None:
+    with open(made.root / "experiments" / "cli" / "listing.py", "a", encoding="utf-8") as file:
+        file.write("# change\n")
+    again, _ = made.again()
+    assert again.kept == ("base", "plan", "torch", "packages")
+    assert again.made == ("lab",)
 
 
 def test_a_changed_tool_or_registry_keeps_torch_and_packages_too(made: Made) -> None:
@@ -294,10 +287,6 @@ case "$1 $2" in
   *) echo "unknown: $*" >&2; exit 2 ;;
 esac
 """
-
-
-def test_the_whole_of_this_file_s_building_stays_within_its_time(made: Made) -> None:
-    assert made.seconds < 600
 
 
 def test_the_command_line_builds_proves_and_lists(

@@ -36,7 +36,6 @@ def test_by_uv_from_nothing(checkout: Checkout) -> None:
     told = json.loads(answer.stdout)
     assert told["status"] == "current"
     assert told["torch"].endswith("+cpu")
-    assert told["seconds"] < 1
     assert "status=ok" in preflight(checkout, NAME).splitlines()[0]
     assert checkout.whole(NAME).broken == ()
     code = "import torch; print(torch.__version__, torch.version.cuda)"

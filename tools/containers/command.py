@@ -124,14 +124,13 @@ def chosen(given: argparse.Namespace, known: Registry) -> Profile:
     return known.get(named[0])
 
 
-def _build(
-    given: argparse.Namespace, profile: Profile, known: Registry, client: engine.Client, say: Narrator
-) -> build.Built:
+def request_of(given: argparse.Namespace, profile: Profile) -> build.BuildRequest:
+    """What these options ask to be built. LabError (usage) for a certificate that is not there."""
     certificate = Path(given.ca).expanduser() if given.ca else None
     if certificate is not None and not certificate.is_file():
         raise LabError("a certificate file", f"no such file: {given.ca}", "give a file in PEM form", "--ca", EXIT_USAGE)
     options = index_settings.Options(given.index_url, given.torch_index, tuple(given.find_links))
-    request = build.BuildRequest(
+    return build.BuildRequest(
         profile=profile,
         settings=index_settings.resolve(options, os.environ),
         base_image=given.base_image,
@@ -142,6 +141,12 @@ def _build(
         system_packages=given.system_packages,
         no_cache=given.no_cache,
     )
+
+
+def _build(
+    given: argparse.Namespace, profile: Profile, known: Registry, client: engine.Client, say: Narrator
+) -> build.Built:
+    request = request_of(given, profile)
     say.line(head(profile))
     built = build.build(request, known, client, say, os.environ, commit_of(ROOT))
     say.line(f"image    {built.tag or 'stage ' + given.target} · {built.image} · {built.seconds:.0f} s")
