@@ -94,5 +94,4 @@ def observed(*candidates: Candidate, device: DeviceFacts = CARD, **more: Any) ->
         device=device,
         candidates=tuple(taken),
         comparisons=summary.comparisons(taken),
-        probes=more.get("probes", {}),
     )

@@ -220,8 +220,8 @@ def test_fault_10_a_random_state_that_is_not_kept_breaks_the_decision(
     answer = worker.dropout_random_state(bench.context("every layer"))
     assert isinstance(answer["kept_error"], float)
     assert answer["kept_error"] > 0.01
-    probes = {("every layer", PROBE): answer}
-    claims, decision = conclude(observed(candidate("none", "baseline"), candidate("every layer"), probes=probes))
+    every = candidate("every layer", probes={PROBE: answer})
+    claims, decision = conclude(observed(candidate("none", "baseline"), every))
     assert decision.code == "numerics_broken"
     assert "random state" in decision.sentence
     assert not [claim for claim in claims if "bit-identical when" in claim.statement]
@@ -313,8 +313,8 @@ def test_a_card_s_run_says_what_it_frees_and_what_it_costs() -> None:
 
 
 def test_dropout_is_a_claim_with_both_errors() -> None:
-    probes = {("every layer", PROBE): {"dropout": 0.1, "kept_error": 0.0, "lost_error": 0.31}}
-    claims, _ = conclude(observed(BASE, EVERY, probes=probes))
+    answer = {"dropout": 0.1, "kept_error": 0.0, "lost_error": 0.31}
+    claims, _ = conclude(observed(BASE, replace(EVERY, probes={PROBE: answer})))
     (claim,) = [one for one in claims if "dropout" in one.statement]
     assert "bit-identical when the second run repeats the random state" in claim.statement
     assert "3.1e-01 off" in claim.statement
@@ -322,7 +322,7 @@ def test_dropout_is_a_claim_with_both_errors() -> None:
 
 
 def test_a_probe_without_an_answer_claims_nothing() -> None:
-    claims, decision = conclude(observed(BASE, EVERY, probes={("every layer", PROBE): {}}))
+    claims, decision = conclude(observed(BASE, replace(EVERY, probes={PROBE: {}})))
     assert not [one for one in claims if "dropout" in one.statement]
     assert decision.code == "adopt_if_memory_bound"
 

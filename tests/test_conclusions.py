@@ -1,14 +1,18 @@
-"""Conclusions computed again: an edited decision and a lost claim are found out, another checkout's are left alone."""
+"""Conclusions computed again: what was edited or lost is found out, another checkout's are left alone."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 from sample_records import cpu_record
+from zygote import ROOT, Zygote
 
 from experiments.cli import conclusions
-from experiments.evidence import source
+from experiments.evidence import source, store
 from experiments.evidence.conclusion import Claim
 from experiments.evidence.record import Record
 from experiments.training_mechanism.mixed_precision_backward.experiment import EXPERIMENT
@@ -50,17 +54,100 @@ def test_an_edited_or_missing_claim_is_found_out(concluded: Record) -> None:
         assert (found.status, first.statement[:40] in found.found) == ("blocked", True)
 
 
-def test_a_claim_from_a_probe_is_counted_and_left(concluded: Record) -> None:
+def test_a_claim_too_many_is_found_out(concluded: Record) -> None:
     more = Claim(kind="gradient_equivalence", statement="under dropout: bit-identical", candidates=("fp32",))
-    found = conclusions.check(replace(concluded, claims=(*concluded.claims, more)))
-    assert (found.status, "resting on probes, which a record does not hold: 1" in found.found) == ("ok", True)
+    for claims in ((*concluded.claims, more), (*concluded.claims, concluded.claims[0])):
+        found = conclusions.check(replace(concluded, claims=claims))
+        assert (found.status, found.found.split(":")[0]) == ("blocked", "a claim that does not follow")
+
+
+@pytest.mark.parametrize("name", ["activation_checkpointing/2026-11-30-b", "mixed_precision_backward/h200-a"])
+def test_of_a_record_of_schema_1_0_it_is_said_that_it_holds_no_answer_of_a_probe(name: str) -> None:
+    record = store.read(ROOT / "experiments" / "results" / f"{name}.json")
+    found = conclusions.check(record)
+    assert (record.identity.schema_version, found.status) == ("1.0.0", "skipped")
+    assert "to recompute: " in found.found
+    assert found.found.endswith("; what a probe found is not in a record of schema 1.0")
+
+
+def test_no_version_number_lets_a_claim_through(concluded: Record) -> None:
+    """These sources write no record of schema 1.0: one that says so was edited."""
+    more = Claim(kind="gradient_equivalence", statement="under dropout: bit-identical", candidates=("fp32",))
+    older = replace(
+        concluded,
+        identity=replace(concluded.identity, schema_version="1.0.0"),
+        candidates=tuple(replace(candidate, probes=None) for candidate in concluded.candidates),
+        claims=(*concluded.claims, more),
+    )
+    assert conclusions.check(older).status == "blocked"
 
 
 def test_other_sources_and_other_commands_conclude_for_themselves(concluded: Record) -> None:
     older = replace(concluded.source, digest="sha256:" + "0" * 64)
     skipped = conclusions.check(replace(concluded, source=older))
     assert (skipped.status, "other sources" in skipped.found) == ("skipped", True)
+    assert "probe" not in skipped.found
     bare = conclusions.check(replace(concluded, source=replace(older, commit=None, dirty=None)))
     assert "the checkout it was run in" in bare.found
     elsewhere = replace(concluded, identity=replace(concluded.identity, experiment="conformance"))
     assert conclusions.check(elsewhere).status == "skipped"
+
+
+@pytest.fixture(scope="module")
+def smoke(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The record of a run whose claims rest on a probe."""
+    runs = tmp_path_factory.mktemp("runs")
+    with Zygote(runs, tmp_path_factory.mktemp("outputs")) as zygote:
+        done = zygote.run("run", "activation_checkpointing", "--workload", "smoke", "--run-label", "smoke")
+        assert done.code == 0, done.stderr
+        verified = zygote.run("results", "verify", "smoke")
+    assert verified.code == 0, verified.stdout
+    assert "decision recomputed, claims recomputed: 2\n" in verified.stdout
+    return runs / "activation_checkpointing" / "smoke" / "record.json"
+
+
+@pytest.mark.slow
+def test_every_claim_of_a_run_is_drawn_again_from_its_record(smoke: Path) -> None:
+    record = store.read(smoke)
+    assert [claim.statement for claim in record.claims if claim.statement.startswith("under dropout 0.1")]
+    found = conclusions.check(record)
+    assert (found.status, found.found) == ("ok", "decision recomputed, claims recomputed: 2")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("answer", "named"),
+    [
+        ({"kept_error": 1e-4}, "not among its claims: 'under dropout 0.1: gradients are 1.0e-04 off"),
+        ({"kept_error": 0.5}, "another decision"),
+        ({"lost_error": None}, "a claim that does not follow: 'under dropout"),
+        ({"dropout": 0.5}, "not among its claims: 'under dropout 0.5"),
+    ],
+)
+def test_an_edited_answer_of_a_probe_is_found_out(
+    smoke: Path, tmp_path: Path, answer: dict[str, Any], named: str
+) -> None:
+    document = json.loads(smoke.read_text(encoding="utf-8"))
+    (probes,) = (candidate["probes"] for candidate in document["candidates"] if candidate["probes"])
+    probes["dropout_random_state"].update(answer)
+    edited = tmp_path / "record.json"
+    edited.write_text(json.dumps(document), encoding="utf-8")
+    found = conclusions.check(store.read(edited))
+    assert (found.status, named in found.found) == ("blocked", True), found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("answer", "named"),
+    [
+        ({}, "a claim that does not follow: 'under dropout"),
+        ({"kept_error": 0.0, "lost_error": 0.1}, "nothing can be concluded: KeyError('dropout')"),
+    ],
+)
+def test_an_answer_taken_away_is_found_out(smoke: Path, answer: dict[str, Any], named: str) -> None:
+    record = store.read(smoke)
+    emptied = tuple(
+        replace(candidate, probes=dict.fromkeys(candidate.probes or {}, answer)) for candidate in record.candidates
+    )
+    found = conclusions.check(replace(record, candidates=emptied))
+    assert (found.status, named in found.found) == ("blocked", True), found

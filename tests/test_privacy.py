@@ -95,6 +95,7 @@ def full() -> Record:
     failed = replace(
         record.candidates[2],
         name="lost",
+        probes={"dropout_random_state": {"kind": "bernoulli", "seen": ("kept", "lost")}},
         status="failed",
         failure=Failure(phase="backward", kind="RuntimeError", message="it broke", proposal="try again", round=1),
     )

@@ -1,10 +1,13 @@
 """Do a record's decision and claims still follow from its candidates? Asked by `results verify` and `promote`.
 
 An experiment concludes by a pure function of candidates and comparisons, so the same sources must conclude the same
-again. What a probe found out is not in a record: claims that rest on one are counted, and left as they are.
+again, claim by claim. A record of schema 1.0 does not hold what a probe found out, and these sources write none: the
+checkout it was run in counts its claims that rest on a probe, and leaves them.
 """
 
 from __future__ import annotations
+
+from collections import Counter
 
 from experiments.cli import discovery
 from experiments.evidence import source
@@ -28,17 +31,23 @@ def check(record: Record) -> Check:
     here = source.look(source.scope_of(package.replace(".", "/")))
     if (here.scope, here.digest) != (record.source.scope, record.source.digest):
         where = f"git checkout {record.source.commit[:12]}" if record.source.commit else "the checkout it was run in"
-        return Check(ID, "skipped", wanted, f"other sources than this checkout's; to recompute: {where}")
-    claims, decision = concluded(discovery.load(record.identity.experiment), record)
+        held = all(candidate.probes is not None for candidate in record.candidates)
+        lacking = "" if held else "; what a probe found is not in a record of schema 1.0"
+        return Check(ID, "skipped", wanted, f"other sources than this checkout's; to recompute: {where}{lacking}")
+    experiment = discovery.load(record.identity.experiment)
+    try:
+        claims, decision = concluded(experiment, record)
+    except (LookupError, TypeError, ValueError) as error:  # an edited answer may be any JSON
+        return Check(ID, "blocked", wanted, f"nothing can be concluded: {ascii(error)[:80]}", NEW_RUN)
     if record.decision != decision:
         return Check(ID, "blocked", wanted, f"another decision: {record.decision.sentence[:80]!a}", NEW_RUN)
-    written = [_bare(claim) for claim in record.claims]
-    lost = [claim.statement for claim in claims if _bare(claim) not in written]
+    written, drawn = (Counter(map(_bare, found)) for found in (record.claims, claims))
+    lost, rest = [*(drawn - written).elements()], [*(written - drawn).elements()]
     if lost:
-        return Check(ID, "blocked", wanted, f"not among its claims: {lost[0][:80]!a}", NEW_RUN)
-    rest = len(written) - len(claims)
-    resting = f"; resting on probes, which a record does not hold: {rest}" if rest else ""
-    return Check(ID, "ok", wanted, f"decision recomputed, claims recomputed: {len(claims)}{resting}")
+        return Check(ID, "blocked", wanted, f"not among its claims: {lost[0][1][:80]!a}", NEW_RUN)
+    if rest:
+        return Check(ID, "blocked", wanted, f"a claim that does not follow: {rest[0][1][:80]!a}", NEW_RUN)
+    return Check(ID, "ok", wanted, f"decision recomputed, claims recomputed: {len(claims)}")
 
 
 def concluded(experiment: Experiment, record: Record) -> tuple[tuple[Claim, ...], Decision]:
@@ -57,7 +66,6 @@ def concluded(experiment: Experiment, record: Record) -> tuple[tuple[Claim, ...]
         ),
         candidates=record.candidates,
         comparisons=record.comparisons,
-        probes={},
     )
     return experiment.conclude(observed)
 

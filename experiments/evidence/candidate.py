@@ -6,7 +6,7 @@ Times are milliseconds, sizes bytes, errors relative L2. Missing is None: a peak
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from experiments.evidence.vocabulary import (
@@ -19,6 +19,7 @@ from experiments.evidence.vocabulary import (
     Name,
     Phase,
     Role,
+    Since,
     Unit,
     Word,
 )
@@ -188,6 +189,11 @@ class Candidate:
     memory: Memory | None = None
     checks: Checks = Checks()
     numerics: Annotated[Numerics | None, "dtype map, underflow, scaler; null where precision is not the subject"] = None
+    probes: Annotated[
+        Mapping[str, Mapping[str, JsonValue]] | None,
+        Since(1),
+        "answers of its probes by name, but for one that `numerics` tells; absent before version 1.1",
+    ] = field(default_factory=dict)
     predictions: tuple[Prediction, ...] = ()
     floors: tuple[Floor, ...] = ()
     marks: Annotated[tuple[Mark, ...], "launch_bound, head_limited, not_executed, unstable"] = ()

@@ -14,7 +14,7 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from experiments.evidence.vocabulary import JsonValue, Least, Pattern
+from experiments.evidence.vocabulary import JsonValue, Least, Pattern, Since
 from tools.environments.errors import LabError
 
 T = TypeVar("T")
@@ -29,11 +29,20 @@ def hints(cls: type) -> dict[str, Any]:
     return {field.name: resolved[field.name] for field in fields(cls)}
 
 
+@cache
+def later(cls: type) -> dict[str, int]:
+    """Field name -> minor version that brought it, for the fields that an older record lacks."""
+    extras = {name: getattr(kind, "__metadata__", ()) for name, kind in hints(cls).items()}
+    return {name: extra.minor for name, found in extras.items() for extra in found if isinstance(extra, Since)}
+
+
 def to_json(value: object, where: str = "record") -> Any:
     """The JSON value of a dataclass, mapping, sequence or scalar. Raises LabError on a number that is not finite."""
     if is_dataclass(value) and not isinstance(value, type):
-        written = {name: to_json(getattr(value, name), f"{where}.{name}") for name in hints(type(value))}
-        computed = COMPUTED.get(type(value).__name__)
+        kind = type(value)
+        names = [name for name in hints(kind) if name not in later(kind) or getattr(value, name) is not None]
+        written = {name: to_json(getattr(value, name), f"{where}.{name}") for name in names}
+        computed = COMPUTED.get(kind.__name__)
         return {**written, computed: getattr(value, computed)} if computed else written
     if value is None or isinstance(value, str | bool | int):
         return value
@@ -119,10 +128,16 @@ def _decode_dataclass(cls: type, value: object, where: str) -> Any:
     unknown = [key for key in value if key not in expected and key != computed]
     if unknown:
         raise _refuse(f"only the fields {', '.join(expected)}", f"an unknown field {unknown[0]!r}"[:120], where)
-    absent = [name for name in (*expected, *([computed] if computed else [])) if name not in value]
+    required = [name for name in expected if name not in later(cls)]  # the others `consistency` holds to the version
+    absent = [name for name in (*required, *([computed] if computed else [])) if name not in value]
     if absent:
         raise _refuse(f"the field {absent[0]} (null where missing)", "no such field", where)
-    made = cls(**{name: _decode(kind, value[name], f"{where}.{name}") for name, kind in expected.items()})
+    made = cls(
+        **{
+            name: _decode(kind, value[name], f"{where}.{name}") if name in value else None
+            for name, kind in expected.items()
+        }
+    )
     if computed and getattr(made, computed) != value[computed]:
         raise _refuse(f"{computed} {getattr(made, computed)}, as the rest says", repr(value[computed])[:80], where)
     return made

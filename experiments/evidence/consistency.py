@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from experiments.evidence.candidate import Candidate
+from experiments.evidence.codec import later
 from experiments.evidence.digests import digest_of
 from experiments.evidence.record import Record
 
@@ -60,7 +61,12 @@ def _names(record: Record) -> Iterator[str]:
 
 
 def _each_candidate(record: Record) -> Iterator[str]:
+    version = record.identity.schema_version
     for candidate in record.candidates:
+        for name, minor in later(Candidate).items():
+            held, wanted = getattr(candidate, name) is not None, int(version.split(".")[1]) >= minor
+            if held != wanted:
+                yield f"candidate {candidate.name!a} {'has' if held else 'lacks'} {name}, of schema version {version}"
         yield from (f"candidate {candidate.name!a}: {fault}" for fault in _candidate(candidate))
         if record.identity.run_mode == "dry_run" and candidate.samples:
             yield f"candidate {candidate.name!a} has samples, although the run was dry"

@@ -16,9 +16,9 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from experiments.evidence.codec import COMPUTED, hints
+from experiments.evidence.codec import COMPUTED, hints, later
 from experiments.evidence.record import Record
-from experiments.evidence.vocabulary import SCHEMA_VERSION, JsonValue, Least, Pattern
+from experiments.evidence.vocabulary import SCHEMA_VERSION, JsonValue, Least, Pattern, Since
 from tools.environments.model import STATUS_ORDER
 
 SCHEMA_PATH = Path(__file__).with_name("record.schema.json")
@@ -56,7 +56,7 @@ def _define(cls: type, definitions: dict[str, Any]) -> None:
         "description": (cls.__doc__ or "").strip(),
         "type": "object",
         "properties": properties,
-        "required": list(properties),
+        "required": [name for name in properties if name not in later(cls)],
         "additionalProperties": False,
     }
 
@@ -70,6 +70,8 @@ def _schema_of(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
                 made["pattern"] = extra.expression
             elif isinstance(extra, Least):
                 made["minimum"] = extra.value
+            elif isinstance(extra, Since):
+                made = made["anyOf"][0]  # absent where missing, never null
             elif isinstance(extra, str):
                 made = {"description": extra, **made}
         return made

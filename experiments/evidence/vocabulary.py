@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
-SCHEMA_VERSION = "1.0.0"  # semantic: a reader takes its own major version, up to its own minor version
+SCHEMA_VERSION = "1.1.0"  # semantic: a reader takes its own major version, up to its own minor version
 
 RunMode: TypeAlias = Literal["dry_run", "cpu_mechanism", "real_gpu"]
 Level: TypeAlias = Literal["plan", "cpu_mechanism", "gpu_smoke", "gpu_measured"]
@@ -59,6 +59,13 @@ class Least:
     """The smallest value a number may take."""
 
     value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Since:
+    """The minor version that brought a field. A record of an older one lacks it: None in Python, absent in JSON."""
+
+    minor: int
 
 
 Digest: TypeAlias = Annotated[str, Pattern(r"^sha256:[0-9a-f]{64}$")]

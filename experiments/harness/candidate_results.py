@@ -67,6 +67,7 @@ def candidate(
         memory=memory,
         checks=_checks(plan, spec, shape, gate, [result for _, result in measured], repeated),
         numerics=numerics,
+        probes={name: answer for name, answer in probes.items() if name not in experiment.told_in_numerics},
         failure=failure,
         marks=_marks(plan, spec, shape, memory, executed=bool(mine)),
     )

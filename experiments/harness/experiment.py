@@ -95,13 +95,17 @@ class Forecast:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What the run found out, for an experiment's own conclusions: finished candidates, comparisons, probe answers."""
+    """What the run found out, for an experiment's own conclusions: all of it stands in the record."""
 
     workload: Workload
     device: DeviceFacts
     candidates: tuple[Candidate, ...]
     comparisons: tuple[Comparison, ...]
-    probes: Mapping[tuple[str, str], Answer]  # (candidate, probe) -> answer
+
+    @property
+    def probes(self) -> Mapping[tuple[str, str], Answer]:
+        """(candidate, probe) -> answer. None are known of a record that was written before it held them."""
+        return {(one.name, probe): answer for one in self.candidates for probe, answer in (one.probes or {}).items()}
 
     def candidate(self, name: str) -> Candidate | None:
         """The candidate of that name, if it took part."""
@@ -143,5 +147,6 @@ class Experiment:
     picture: Callable[[Record, Path], Path] | None = None  # draws into the run folder, returns the file
     # given the gate's answer and the probes' by name
     numerics: Callable[[CandidateSpec, Answer | None, Mapping[str, Answer]], Numerics | None] = formats_seen
+    told_in_numerics: frozenset[str] = frozenset()  # probes whose answer `numerics` tells: not recorded a second time
     forecast: Callable[[ForecastRequest], Forecast] = no_forecast
     look_at: str = "random state, in-place changes, saved tensors, and which gradients were compared"

@@ -32,14 +32,7 @@ def record(
     candidates = tuple(candidate(experiment, plan, shape, spec, answers, calibration, repeated) for spec in plan.specs)
     comparisons = summary.comparisons(candidates)
     candidates = with_ratios(candidates, comparisons)
-    probes = {
-        (task.candidate, task.probe): answers[task.id].result or {}
-        for task in plan.tasks()
-        if task.probe is not None and task.id in answers
-    }
-    observed = Observed(
-        workload=plan.workload, device=plan.device, candidates=candidates, comparisons=comparisons, probes=probes
-    )
+    observed = Observed(workload=plan.workload, device=plan.device, candidates=candidates, comparisons=comparisons)
     claims, decision = experiment.conclude(observed)
     dry = plan.mode == "dry_run"
     return Record(

@@ -29,7 +29,7 @@ LIMIT_HEAD: Mapping[Language, tuple[str, ...]] = {
 LIMITED: Mapping[Language, tuple[str, str]] = {"en": ("the level", "claims"), "zh": ("等级", "结论")}
 OR_NULL: Mapping[Language, str] = {"en": "{}, or null", "zh": "{}，可为 null"}
 LIST_OF: Mapping[Language, str] = {"en": "list of {}", "zh": "{} 的列表"}
-MAP_OF: Mapping[Language, str] = {"en": "object of {}", "zh": "值为 {} 的对象"}
+MAP_OF: Mapping[Language, str] = {"en": "object of {}", "zh": "对象（值为 {}）"}
 ANY: Mapping[Language, str] = {"en": "any JSON", "zh": "任意 JSON"}
 
 

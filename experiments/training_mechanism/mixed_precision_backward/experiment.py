@@ -144,6 +144,7 @@ EXPERIMENT = Experiment(
     worker="experiments.training_mechanism.mixed_precision_backward.worker",
     candidates=candidates,
     numerics=numerics,
+    told_in_numerics=frozenset({PROBE}),
     conclude=conclude,
     table=table,
     picture=picture,
