@@ -20,6 +20,7 @@ sys.path.insert(0, str(ROOT))  # nox does not put the folder of its own file the
 import nox  # noqa: E402
 import nox.command  # noqa: E402
 
+from experiments.cli import asked  # noqa: E402
 from tools.environments import (  # noqa: E402
     backends,
     host_facts,
@@ -94,7 +95,12 @@ def declare(profile: Profile) -> None:
 
     def session(session: nox.Session) -> None:
         with plainly(session):
+            if {"-h", "--help"} & set(session.posargs):
+                session.log(profile_session.usage(profile))
+                return
             options = profile_session.parse(session.posargs)
+            commands = profile_session.after_install(profile, options)
+            asked.check_all(commands)  # what is asked for wrongly is said before gigabytes are downloaded
             if options.image is not None:
                 script(session, sys.executable, profile_session.in_image(profile, options))
                 return
@@ -103,7 +109,7 @@ def declare(profile: Profile) -> None:
                 return
             begin = time.time()
             python = profile_session.environment_python(profile, options)
-            for command in profile_session.after_install(profile, options):
+            for command in commands:
                 script(session, python, command)
             verification = profile_session.verification(profile, RUNS, begin)
             if verification:

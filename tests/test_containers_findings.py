@@ -129,6 +129,16 @@ def test_wrong_usage_is_two(
     assert "→" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("action", ["run", "smoke"])
+@pytest.mark.parametrize("given", [("--workload", "nope"), ("--run-label", "a/b"), ("--experiment", "nope")])
+def test_a_run_asked_for_wrongly_is_refused_before_the_engine_hears_of_it(
+    action: str, given: tuple[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "connect", lambda: pytest.fail("the engine was asked"))
+    assert command.main([action, "--profile", CPU.id, *given]) == 2
+    assert given[1] in capsys.readouterr().out
+
+
 def test_an_address_with_a_login_is_refused_before_the_engine_hears_of_it() -> None:
     asked = request(
         "TRAIN-CPU", "b", settings=index_settings.IndexSettings(index_url="https://me:secret@mirror/simple")

@@ -50,10 +50,10 @@ def nox(*arguments: str, cwd: Path = ROOT, **environ: str) -> subprocess.Complet
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
     """The parts of a checkout that nox reads, with the scripts behind a profile's session replaced by recorders."""
-    for name in ("noxfile.py", "requirements", "tools"):
+    for name in ("noxfile.py", "requirements", "tools", "experiments"):
         source, target = ROOT / name, tmp_path / name
         if source.is_dir():
-            shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__", "results"))
         else:
             shutil.copy(source, target)
     for name, body in STAND_INS.items():
@@ -136,6 +136,47 @@ def test_an_unknown_option_is_told_plainly(clone: Path) -> None:
     assert done.returncode == 1
     assert "unrecognized arguments: --workloads default" in done.stderr
     assert "Traceback" not in done.stderr
+    assert not (clone / "calls").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("--workload nope", "a workload of mixed_precision_backward: smoke, default"),
+        ("--experiment nope", "an experiment of TRAIN-CPU: mixed_precision_backward"),
+        ("--run-label a..b", "a run label of 1 to 64 letters"),
+        ("--accept nonsense", "the id of a check"),
+        ("--precision half", "argument --precision: invalid choice"),
+        ("--memory-cap-gib 0", "a cap in GiB above zero"),
+        ("--run-mode real_gpu", "a CUDA profile for run mode real_gpu"),
+        ("--resume L", "--resume with one --experiment"),
+        ("--resume L --experiment gradient_accumulation", "an interrupted run of gradient_accumulation"),
+        ("--image --workload nope", "a workload of mixed_precision_backward"),
+        ("--dry-run --workload nope", "a workload of mixed_precision_backward"),
+    ],
+)
+def test_a_value_that_no_run_takes_is_told_before_the_install(clone: Path, given: str, words: str) -> None:
+    done = nox("-s", "TRAIN-CPU", "--", *given.split(), cwd=clone)
+    assert done.returncode == 1
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (clone / "calls").exists()
+
+
+def test_an_interrupted_run_is_resumed(clone: Path) -> None:
+    folder = clone / "runs" / "gradient_accumulation" / "L"
+    folder.mkdir(parents=True)
+    (folder / "journal.jsonl").touch()
+    (clone / "experiments" / "__main__.py").write_text(RECORDER)
+    done = nox("-s", "TRAIN-CPU", "--", "--resume", "L", "--experiment", "gradient_accumulation", cwd=clone)
+    assert done.returncode == 0, done.stderr
+    assert calls(clone)[-1] == ["__main__.py", "run", "gradient_accumulation", "--resume", "L"]
+
+
+def test_help_is_the_options_and_installs_nothing(clone: Path) -> None:
+    done = nox("-s", "TRAIN-CPU", "--", "--help", cwd=clone)
+    assert done.returncode == 0
+    assert "--workload NAME" in done.stderr
     assert not (clone / "calls").exists()
 
 

@@ -45,7 +45,7 @@ def test_each_option_goes_to_the_command_that_takes_it(profile: Profile) -> None
         "--offline --recreate --dry-run"
     )
     for_the_run = (
-        "--run-mode dry_run --run-label L --resume R --model-source local --head both --precision auto "
+        "--run-mode dry_run --run-label L --model-source local --head both --precision auto "
         "--memory-cap-gib 8 --accept python.path --accept host.memory"
     )
     own = "--workload default --experiment second"
@@ -86,6 +86,45 @@ def test_options_of_the_other_way_are_wrong_usage(given: str, where: str) -> Non
     with pytest.raises(LabError) as refused:
         profile_session.parse(shlex.split(given))
     assert (refused.value.where, refused.value.code) == (where, EXIT_USAGE)
+
+
+def test_a_resumed_run_is_asked_for_by_its_label_alone(profile: Profile) -> None:
+    """Its plan holds workload and profile; the experiments' command line refuses them beside --resume."""
+    options = profile_session.parse(shlex.split("--resume R --experiment second --accept host.memory --backend venv"))
+    preflight, *runs = profile_session.after_install(profile, options)
+    assert preflight == [profile_session.PREFLIGHT, "--profile", "TRAIN-CPU", "--accept", "host.memory"]
+    assert runs == [shlex.split("-m experiments run second --resume R --accept host.memory")]
+
+
+@pytest.mark.parametrize("chosen", ["", "--experiment first --experiment second", "--experiment conformance"])
+def test_one_experiment_s_run_is_resumed(profile: Profile, chosen: str) -> None:
+    both = dataclasses.replace(profile, experiments=("conformance", "first", "second"))
+    with pytest.raises(LabError, match="with one --experiment .* first, second") as refused:
+        profile_session.after_install(both, profile_session.parse(shlex.split(f"--resume R {chosen}")))
+    assert (refused.value.where, refused.value.code) == ("--resume", EXIT_USAGE)
+    assert "--experiment first" in refused.value.next
+
+
+@pytest.mark.parametrize("given", ["--workload smoke", "--image"])
+def test_what_a_resumed_run_has_no_use_for_is_wrong_usage(given: str) -> None:
+    with pytest.raises(LabError, match="with --resume") as refused:
+        profile_session.parse(shlex.split(f"--resume R --experiment first {given}"))
+    assert (refused.value.where, refused.value.code) == (given.split()[0], EXIT_USAGE)
+
+
+def test_the_id_of_no_check_is_wrong_usage() -> None:
+    with pytest.raises(LabError, match="did you mean python.path") as refused:
+        profile_session.parse(["--accept", "python.pth"])
+    assert refused.value.code == EXIT_USAGE
+
+
+def test_usage_names_every_option(profile: Profile) -> None:
+    told = profile_session.usage(profile)
+    with pytest.raises(LabError) as refused:
+        profile_session.parse(["--no-such"])
+    options = [word for word in refused.value.next.split() if word.startswith("--") and word != "--"]
+    assert len(options) > 20
+    assert [option for option in options if f"    {option}" not in told] == []
 
 
 @pytest.mark.parametrize("given", [["--no-such"], ["positional"], ["--workload"], ["--back", "venv"]])

@@ -13,6 +13,7 @@ from typing import Any
 from experiments.cli import discovery
 from experiments.cli.run_report import tell
 from experiments.evidence import labels, validation
+from experiments.evidence.vocabulary import RunMode
 from experiments.harness import journal, preparing, profile_check, run_folder, session
 from experiments.harness.events import Bar, JsonLines, Listener, PlainLines, Silence
 from experiments.harness.experiment import Experiment, Options
@@ -22,6 +23,7 @@ from experiments.harness.session import Finished
 from experiments.harness.workload import Workload, changed
 from experiments.models.source_types import ModelRequest, ModelSource
 from tools.environments.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, LabError
+from tools.environments.model import Profile
 from tools.environments.registry import Registry
 
 NUMBERS = ("batch", "sequence", "piece_of", "steps", "warmup", "rounds", "seed")
@@ -82,19 +84,10 @@ def _begin(experiment: Experiment, args: argparse.Namespace, label: str, listene
     run_folder.refuse_used(experiment.name, label)
     validation.require()
     registry = profile_check.load()
-    profile = profile_check.choose(experiment, registry, args.profile, args.run_mode)
-    mode = args.run_mode or profile_check.default_mode(profile)
-    if mode == "real_gpu" and profile.gpu is None:
-        raise LabError(
-            wanted="a CUDA profile for run mode real_gpu",
-            found=profile.id,
-            next=f"{_on_a_card(experiment, registry)}--run-mode cpu_mechanism",
-            where="--run-mode",
-            code=EXIT_USAGE,
-        )
+    profile, mode = mode_of(experiment, args, registry)
     profile_check.refuse_unvalidated(profile, mode, args.workload or "smoke")
-    workload, registered = _workload(experiment, args)
-    model = _model(args, workload)
+    workload, registered = workload_of(experiment, args)
+    model = model_of(args, workload)
     hub_id = model.id if model.source == "hub" and not model.local_files_only else None
     request = RunRequest(
         experiment=experiment,
@@ -102,7 +95,7 @@ def _begin(experiment: Experiment, args: argparse.Namespace, label: str, listene
         workload=workload,
         registered_digest=registered.digest(),
         model=model,
-        options=Options(cap_gib=_cap(args.memory_cap_gib), peer_path=args.peer_path),
+        options=Options(cap_gib=cap_of(args.memory_cap_gib), peer_path=args.peer_path),
         label=label,
     )
     # what can be refused without a download is refused before the preflight, which takes seconds
@@ -120,12 +113,38 @@ def _begin(experiment: Experiment, args: argparse.Namespace, label: str, listene
     return session.begin(experiment, prepared, folder, listener)
 
 
+def mode_of(experiment: Experiment, args: argparse.Namespace, registry: Registry) -> tuple[Profile, RunMode]:
+    """The profile to be held against, and how to run. LabError (usage) for a card that the profile does not have."""
+    profile = profile_check.choose(experiment, registry, args.profile, args.run_mode)
+    mode = args.run_mode or profile_check.default_mode(profile)
+    if mode == "real_gpu" and profile.gpu is None:
+        raise LabError(
+            wanted="a CUDA profile for run mode real_gpu",
+            found=profile.id,
+            next=f"{_on_a_card(experiment, registry)}--run-mode cpu_mechanism",
+            where="--run-mode",
+            code=EXIT_USAGE,
+        )
+    return profile, mode
+
+
 def _on_a_card(experiment: Experiment, registry: Registry) -> str:
     cards = [profile.id for profile in registry.having(experiment.name) if profile.gpu is not None]
     return f"give --profile {cards[0]}, or " if cards else ""
 
 
 def _resume(experiment: Experiment, args: argparse.Namespace, listener: Listener) -> Finished:
+    folder = folder_to_resume(experiment, args)
+
+    def again(begun: Plan) -> Prepared:
+        profile_check.refuse_unvalidated(profile_check.load().get(begun.profile.id), begun.mode, begun.workload.name)
+        return preparing.again(begun, experiment, _folder(experiment.name), lambda text: _note(listener, text))
+
+    return session.resume(experiment, folder, again, listener)
+
+
+def folder_to_resume(experiment: Experiment, args: argparse.Namespace) -> Path:
+    """The folder of the run that --resume names. LabError (usage) for an option beside it that the plan holds."""
     given = [name for name, value in vars(args).items() if name not in WITH_RESUME and value not in (None, [], False)]
     if given:
         raise LabError(
@@ -135,16 +154,10 @@ def _resume(experiment: Experiment, args: argparse.Namespace, listener: Listener
             where="--resume",
             code=EXIT_USAGE,
         )
-    folder = run_folder.to_resume(experiment.name, args.resume)
-
-    def again(begun: Plan) -> Prepared:
-        profile_check.refuse_unvalidated(profile_check.load().get(begun.profile.id), begun.mode, begun.workload.name)
-        return preparing.again(begun, experiment, _folder(experiment.name), lambda text: _note(listener, text))
-
-    return session.resume(experiment, folder, again, listener)
+    return run_folder.to_resume(experiment.name, args.resume)
 
 
-def _workload(experiment: Experiment, args: argparse.Namespace) -> tuple[Workload, Workload]:
+def workload_of(experiment: Experiment, args: argparse.Namespace) -> tuple[Workload, Workload]:
     """The workload with the user's knobs, and the registered one it comes from."""
     name = args.workload or "smoke"
     if name not in experiment.workloads:
@@ -162,7 +175,8 @@ def _workload(experiment: Experiment, args: argparse.Namespace) -> tuple[Workloa
     return changed(registered, **knobs), registered
 
 
-def _model(args: argparse.Namespace, workload: Workload) -> ModelRequest:
+def model_of(args: argparse.Namespace, workload: Workload) -> ModelRequest:
+    """Which model, from where. LabError (usage) for an option that its source does not know."""
     source: ModelSource = args.model_source or "config"
     if source == "local":
         path = Path(args.model) if args.model else None
@@ -181,7 +195,8 @@ def _model(args: argparse.Namespace, workload: Workload) -> ModelRequest:
     )
 
 
-def _cap(value: float | None) -> float | None:
+def cap_of(value: float | None) -> float | None:
+    """The memory cap itself. LabError (usage) for one that is no amount of memory."""
     if value is not None and not 0 < value < float("inf"):
         raise LabError(
             wanted="a cap in GiB above zero",

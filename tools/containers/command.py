@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from experiments.cli import asked
 from tools.containers import build, engine, image_text, inventory, smoke
 from tools.environments import index_settings, profile_session, registry
 from tools.environments.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, LabError, render
@@ -101,6 +102,8 @@ def _run(given: argparse.Namespace, rest: list[str], say: Narrator) -> object:
         return {"removed": count, "gib": gib}
     profile = chosen(given, known)
     options = profile_session.parse(rest)
+    if given.action != "build":
+        asked.check_all(profile_session.after_install(profile, options))  # before minutes go into an image
     client = engine.connect()
     answer: dict[str, object] = {"status": "ok"}
     if given.action in ("build", "run"):

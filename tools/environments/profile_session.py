@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
+from tools.environments import preflight
 from tools.environments.errors import EXIT_USAGE, LabError
 from tools.environments.layout import ROOT
 from tools.environments.model import Profile
@@ -63,6 +64,7 @@ class Options:
     experiments: tuple[str, ...] = ()
     accepted: tuple[str, ...] = ()
     workload: str = "smoke"
+    resume: bool = False  # go on with one experiment's interrupted run: its plan holds workload and profile
     only: tuple[str, ...] = ()  # experiments to run; empty: all of the profile's
     dry_run: bool = False
     image: tuple[str, ...] | None = None  # options of the build, where all of it is done in the profile's image
@@ -77,26 +79,44 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parse(arguments: Sequence[str]) -> Options:
-    """The options after `--`. LabError (usage) for one that is not known, or does not go with --image."""
+    """The options after `--`. LabError (usage) for one that is not known, or does not go with another."""
     parser = _Parser(prog="--", add_help=False, allow_abbrev=False)
     for option, value in {**_FOR_THE_INSTALLER, **_FOR_THE_EXPERIMENTS, **_FOR_THE_IMAGE}.items():
         if value is None:
             parser.add_argument(option, action="store_true")
         else:
             parser.add_argument(option, action="append", default=[], metavar=value)
-    parser.add_argument("--workload", default="smoke")
+    parser.add_argument("--workload")
     parser.add_argument("--experiment", action="append", default=[])
     parser.add_argument("--image", action="store_true")
     given = vars(parser.parse_args(list(arguments)))
+    preflight.known(given["accept"])
+    _refuse_beside_resume(given)
     return Options(
         installer=_again(_FOR_THE_INSTALLER, given),
         experiments=_again(_FOR_THE_EXPERIMENTS, given),
         accepted=_again({"--accept": "CHECK"}, given),
-        workload=given["workload"],
+        workload=given["workload"] or "smoke",
+        resume=bool(given["resume"]),
         only=tuple(given["experiment"]),
         dry_run=given["dry_run"],
         image=_image(given),
     )
+
+
+def usage(profile: Profile) -> str:
+    """The options after `--`, by who takes them."""
+    own = {"--workload": "NAME", "--experiment": "NAME", "--image": None}
+    groups: dict[str, dict[str, str | None]] = {
+        "what to run": own,
+        "for the installer": _FOR_THE_INSTALLER,
+        "for the experiments": _FOR_THE_EXPERIMENTS,
+        "for the image, with --image": _FOR_THE_IMAGE,
+    }
+    lines = [f"nox -s {profile.id} -- [OPTION ...]   experiments: {', '.join(profile.experiments) or 'none yet'}"]
+    for name, table in groups.items():
+        lines += [f"  {name}", *(f"    {option} {value or ''}".rstrip() for option, value in table.items())]
+    return "\n".join(lines)
 
 
 def install(profile: Profile, options: Options) -> list[str]:
@@ -139,7 +159,7 @@ def after_install(profile: Profile, options: Options) -> list[list[str]]:
     """Preflight, then one command per experiment in the registry's order. For the environment's own Python.
 
     Each experiment writes a record, validated and graded as it is written. LabError (usage) for an experiment that this
-    profile does not have.
+    profile does not have, and for a --resume that does not say which experiment's run it means.
     """
     strangers = [name for name in options.only if name not in profile.experiments]
     if strangers:
@@ -150,9 +170,11 @@ def after_install(profile: Profile, options: Options) -> list[list[str]]:
             where="--experiment",
             code=EXIT_USAGE,
         )
+    if options.resume:
+        _refuse_to_resume_but_one(profile, options)
     chosen = [name for name in profile.experiments if not options.only or name in options.only]
-    preflight = [PREFLIGHT, "--profile", profile.id, *options.accepted]
-    return [preflight, *(_run(name, profile, options) for name in chosen)]
+    checked = [PREFLIGHT, "--profile", profile.id, *options.accepted]
+    return [checked, *(_run(name, profile, options) for name in chosen)]
 
 
 def verification(profile: Profile, runs: Path, since: float) -> list[str] | None:
@@ -165,8 +187,35 @@ def verification(profile: Profile, runs: Path, since: float) -> list[str] | None
 def _run(name: str, profile: Profile, options: Options) -> list[str]:
     if name in OWN_COMMANDS:
         return [*OWN_COMMANDS[name], "--profile", profile.id]
-    common = ["--workload", options.workload, "--profile", profile.id, *options.experiments]
-    return ["-m", "experiments", "run", name, *common]
+    begin = [] if options.resume else ["--workload", options.workload, "--profile", profile.id]
+    return ["-m", "experiments", "run", name, *begin, *options.experiments]
+
+
+def _refuse_to_resume_but_one(profile: Profile, options: Options) -> None:
+    """LabError (usage) unless one experiment is named, and one whose runs can be interrupted and taken up again."""
+    able = [name for name in profile.experiments if name not in OWN_COMMANDS]
+    if len(options.only) == 1 and options.only[0] in able:
+        return
+    raise LabError(
+        wanted=f"--resume with one --experiment whose run it goes on with: {', '.join(able) or 'none here has any'}",
+        found=", ".join(options.only) or "no --experiment",
+        next=f"add --experiment {able[0]}, or whose run it is" if able else "leave --resume out",
+        where="--resume",
+        code=EXIT_USAGE,
+    )
+
+
+def _refuse_beside_resume(given: dict[str, object]) -> None:
+    """LabError (usage) for what has no meaning beside --resume: a workload, or an image, which holds no earlier run."""
+    beside = [option for option in ("--workload", "--image") if given[option.removeprefix("--")]]
+    if given["resume"] and beside:
+        raise LabError(
+            wanted="options that go together",
+            found=f"{beside[0]} with --resume, which goes on here with a run as it began",
+            next=f"leave {beside[0]} out, or begin a new run without --resume",
+            where=beside[0],
+            code=EXIT_USAGE,
+        )
 
 
 def _image(given: dict[str, object]) -> tuple[str, ...] | None:
