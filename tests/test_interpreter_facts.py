@@ -43,6 +43,26 @@ def test_the_working_folder_is_not_foreign(tmp_path: Path, monkeypatch: pytest.M
     assert interpreter_facts.gather({}, [str(tmp_path)]).foreign == ()
 
 
+def test_a_link_to_the_checkout_is_the_checkout(tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(ROOT)
+    facts = interpreter_facts.gather({"PYTHONPATH": str(link)}, [str(link), str(link / "tests")])
+    assert (facts.foreign, facts.pythonpath) == ((), ())
+    assert str(link) not in facts.packages
+
+
+def test_an_environments_folder_on_another_disk_is_no_part_of_the_checkout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(interpreter_facts, "ROOT", tmp_path / "checkout")
+    monkeypatch.setattr(interpreter_facts, "ENVS", tmp_path / "checkout" / ".envs")
+    (tmp_path / "checkout").mkdir()
+    (tmp_path / "disk" / "another").mkdir(parents=True)
+    interpreter_facts.ENVS.symlink_to(tmp_path / "disk")
+    entries = [str(tmp_path / "checkout" / ".envs" / "another"), str(tmp_path / "disk" / "another")]
+    assert [entry.path for entry in interpreter_facts.gather({}, entries).foreign] == entries
+
+
 def test_foreign_entries_are_told_with_their_source() -> None:
     named, user, other = "/opt/ros/humble/lib", "/srv/user/.local/lib/site-packages", "/srv/project"
     environment = str(ENVS / "another" / "lib" / "site-packages")

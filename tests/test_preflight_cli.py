@@ -57,6 +57,15 @@ def test_it_runs_isolated_and_under_a_foreign_working_folder(whole: Environment)
     assert whole.report("TRAIN-CPU", flags=("-I",))["status"] == "ok"
 
 
+def test_a_link_to_the_checkout_is_the_checkout(whole: Environment, tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(PREFLIGHT.parents[1])
+    command = [str(whole.python), str(link / "tools" / PREFLIGHT.name), "--profile", "TRAIN-CPU", "--quick", "--json"]
+    variables = {"PATH": os.environ["PATH"], "HOME": str(whole.home)}
+    done = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, check=False)
+    assert check(json.loads(done.stdout), "python.path")["status"] == "ok"
+
+
 def test_listing_names_every_profile_in_text_and_json(whole: Environment) -> None:
     names = list(registry.load().profiles)
     text = whole.run("--list-profiles", flags=("-I",))

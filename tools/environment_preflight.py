@@ -8,8 +8,8 @@ ok and warning, 1 for blocked (with --strict for a warning too), 2 for wrong usa
 import os
 import sys
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-if sys.path and os.path.abspath(sys.path[0] or ".") == os.path.join(ROOT, "tools"):
+ROOT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+if sys.path and os.path.realpath(sys.path[0] or ".") == os.path.join(ROOT, "tools"):
     del sys.path[0]  # modules in tools/ are imported as tools.*, never by their bare names
 sys.path.insert(0, ROOT)
 

@@ -11,8 +11,8 @@ import argparse
 import os
 import sys
 
-_HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:] = [os.path.dirname(_HERE), *(path for path in sys.path if path != _HERE)]
+_HERE = os.path.dirname(os.path.realpath(__file__))
+sys.path[:] = [os.path.dirname(_HERE), *(path for path in sys.path if os.path.realpath(path) != _HERE)]
 
 from tools.environments import command_line  # noqa: E402  the root must be on sys.path first
 

@@ -10,8 +10,8 @@ not the profile's, 2 for wrong usage, 130 after Ctrl-C. pytest does not collect 
 import os
 import sys
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-if sys.path and os.path.abspath(sys.path[0] or ".") == os.path.join(ROOT, "tools"):
+ROOT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+if sys.path and os.path.realpath(sys.path[0] or ".") == os.path.join(ROOT, "tools"):
     del sys.path[0]  # modules in tools/ are imported as tools.*, never by their bare names
 if ROOT not in sys.path:
     sys.path.insert(0, ROOT)

@@ -129,12 +129,16 @@ def _is_standard_library(entry: str) -> bool:
 
 
 def _inside(path: str, folder: str) -> bool:
-    path, folder = os.path.normpath(path), os.path.normpath(folder)
+    """As the paths are written, or as they are once links are followed: a checkout may be reached through one."""
+    return any(_below(one(path), one(folder)) for one in (os.path.normpath, os.path.realpath))
+
+
+def _below(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
 
 
 def _same(one: str, other: str) -> bool:
-    return os.path.normpath(one) == os.path.normpath(other)
+    return os.path.normpath(one) == os.path.normpath(other) or os.path.realpath(one) == os.path.realpath(other)
 
 
 def _flags() -> tuple[str, ...]:
