@@ -20,7 +20,7 @@ from invoke import Collection, Context, Exit, Task
 ROOT = Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT))
 
-from tools.environments import ci_matrix, profile_session, registry  # noqa: E402
+from tools.environments import ci_matrix, gpu_validation, profile_session, registry  # noqa: E402
 from tools.environments.errors import EXIT_USAGE, LabError, render  # noqa: E402
 
 if "--" in sys.argv and Path(sys.argv[0]).stem in ("invoke", "inv", "__main__"):
@@ -91,9 +91,10 @@ def verify_gpu(_: Context, profile: str = "TRAIN-CUDA-MECHANISM", options: str =
     """Install, preflight, validate the card, then the smoke workloads; the first that is blocked ends it."""
     given = profile_session.parse(shlex.split(options))
     entry = registry.load().get(profile)
+    gpu_validation.refuse_without_card(entry)
+    checked, *experiments = profile_session.after_install(entry, given)
     call(sys.executable, *profile_session.install(entry, given))
     python = profile_session.environment_python(entry, given)
-    checked, *experiments = profile_session.after_install(entry, given)
     call(python, *checked)
     call("sh", GPU_VALIDATION, "--profile", profile, "--python", python, *given.accepted)
     for command in experiments:

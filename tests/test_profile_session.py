@@ -99,7 +99,7 @@ def test_a_resumed_run_is_asked_for_by_its_label_alone(profile: Profile) -> None
 @pytest.mark.parametrize("chosen", ["", "--experiment first --experiment second", "--experiment conformance"])
 def test_one_experiment_s_run_is_resumed(profile: Profile, chosen: str) -> None:
     both = dataclasses.replace(profile, experiments=("conformance", "first", "second"))
-    with pytest.raises(LabError, match="with one --experiment .* first, second") as refused:
+    with pytest.raises(LabError, match=r"with one --experiment .* first, second") as refused:
         profile_session.after_install(both, profile_session.parse(shlex.split(f"--resume R {chosen}")))
     assert (refused.value.where, refused.value.code) == ("--resume", EXIT_USAGE)
     assert "--experiment first" in refused.value.next
@@ -113,7 +113,7 @@ def test_what_a_resumed_run_has_no_use_for_is_wrong_usage(given: str) -> None:
 
 
 def test_the_id_of_no_check_is_wrong_usage() -> None:
-    with pytest.raises(LabError, match="did you mean python.path") as refused:
+    with pytest.raises(LabError, match=r"did you mean python\.path") as refused:
         profile_session.parse(["--accept", "python.pth"])
     assert refused.value.code == EXIT_USAGE
 

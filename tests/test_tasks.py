@@ -147,6 +147,20 @@ def test_verify_gpu_chains_install_preflight_and_smoke(clone: Path) -> None:
     assert names.count("__main__.py") == runs
 
 
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (["--profile", "TRAIN-CPU"], "a GPU profile"),
+        (["--options", "--experiment nope"], "an experiment of TRAIN-CUDA-MECHANISM"),
+    ],
+)
+def test_verify_gpu_refuses_wrong_usage_before_anything(clone: Path, given: list[str], words: str) -> None:
+    done = invoke("verify-gpu", *given, cwd=clone)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert calls(clone) == []
+
+
 def test_verify_gpu_hands_what_was_accepted_to_every_step(clone: Path) -> None:
     (clone / "tools" / "validate_cnb_gpu.sh").write_text('echo "$*" >> validated\n')
     assert invoke("verify-gpu", "--options", "--accept host.memory", cwd=clone).returncode == 0

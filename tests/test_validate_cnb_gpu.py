@@ -203,8 +203,45 @@ def test_a_python_that_does_not_start(box: Box) -> None:
     assert step["id"] == "python"
 
 
-def test_a_profile_nobody_registered(box: Box) -> None:
-    assert blocked_at(box, box.run(profile="NO-SUCH"))["id"] == "profile"
+@pytest.mark.parametrize(
+    ("profile", "words"),
+    [("NO-SUCH", "a profile of the registry"), ("TRAIN-CPU", "a GPU profile\n  found  TRAIN-CPU")],
+)
+def test_a_profile_that_cannot_be_validated_is_wrong_usage_and_leaves_what_was_found(
+    box: Box, profile: str, words: str
+) -> None:
+    assert box.run().returncode == 0
+    before = (box.runs / "gpu-validation.json").read_bytes()
+    done = box.run(profile=profile)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert words in done.stderr
+    assert "→" in done.stderr
+    assert (box.runs / "gpu-validation.json").read_bytes() == before
+    assert box.mark() == "passed"
+
+
+def test_a_registry_that_cannot_be_read_is_no_wrong_usage(box: Box) -> None:
+    box.put("bin/broken", "#!/bin/sh\n[ $1 = -c ] && exit 0\nprintf '  found  torn\n  -> mend it\n' >&2\nexit 1\n")
+    step = blocked_at(box, box.run("--python", "broken"))
+    assert (step["id"], step["found"], step["repair"]) == ("profile", "torn", "mend it")
+
+
+def test_runs_that_cannot_be_written_have_their_own_repair(box: Box) -> None:
+    done = box.run("--summary", "here.json", TMLAB_RUNS="/proc/none")
+    assert done.returncode == 1
+    (step,) = box.summary("here.json")["steps"]
+    assert (step["id"], step["status"]) == ("runs", "blocked")
+    assert "/proc/none" in step["found"]
+    assert "TMLAB_RUNS" in step["repair"]
+
+
+@pytest.mark.parametrize("name", [".", "folder", "new/"])
+def test_a_folder_is_no_summary(box: Box, name: str) -> None:
+    (box.folder / "folder").mkdir()
+    done = box.run("--summary", name)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "a folder" in done.stderr
+    assert not list(box.folder.glob("**/*.part"))
 
 
 @pytest.mark.parametrize("arguments", [["--nope"], ["--summary"], ["--profile", "a b"], ["--accept", "x;id"]])
@@ -223,7 +260,10 @@ def test_help_is_the_head_of_the_script(box: Box) -> None:
 def test_a_summary_that_cannot_be_written_is_no_pass(box: Box) -> None:
     done = box.run("--summary", "/proc/none/summary.json")
     assert done.returncode == 1
-    assert "could not be written" in done.stderr
+    assert done.stderr.startswith("blocked --summary\n")
+    assert "could not be written to /proc/none/summary.json\n  → --summary FILE" in done.stderr
+    assert len(done.stderr.splitlines()) == 4  # nothing of the shell's own
+    assert done.stdout.splitlines()[-1].endswith("no summary was written")
 
 
 def test_no_card_here_is_told_by_the_script_as_it_is() -> None:

@@ -5,8 +5,8 @@
 #   sh tools/validate_cnb_gpu.sh [--profile ID] [--summary FILE] [--python PATH] [--accept CHECK]...
 #
 # Exit code 0 only if the profile may run, 1 where something is in the way, 2 for wrong usage. The summary is one JSON
-# object, written in every case (default: runs/gpu-validation.json). In CNB and in an image of this project, real_gpu is
-# refused until this has passed since the start. Plain POSIX sh, since CNB runs scripts under dash; works bare-metal too.
+# object (default: runs/gpu-validation.json), written whatever was found; wrong usage writes none. In CNB and in an image
+# of this project, real_gpu is refused until this has passed since the start. Plain POSIX sh: CNB runs it under dash.
 set -u
 
 root=$(cd "$(dirname "$0")/.." && pwd) || exit 1
@@ -45,6 +45,7 @@ case $summary in
   /*) ;;
   *) summary=$PWD/$summary ;;
 esac
+[ "$summary" = "${summary%/}" ] && [ ! -d "$summary" ] || usage "a file for the summary" "$summary, a folder"
 cd "$root" || exit 1
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/tmlab-validate.XXXXXX") || exit 1
@@ -86,6 +87,20 @@ last_line() { # the last line with something on it, of those that exist
 }
 
 ask() { "$python" -m tools.environments.gpu_validation_steps "$@"; }
+
+told() { # what a LabError says in its line: its `found`, or its next step, which a plain terminal gets with ->
+  case $1 in found) sed -n 's/^  found  //p' "$2" ;; next) sed -n 's/^  \(→\|->\) //p' "$2" ;; esac
+}
+
+look_at_start() {
+  if [ "$known" = no-python ]; then
+    step python blocked "Python 3.11 or 3.12, as $python" "none that starts" "activate the profile's environment first, or --python PATH"
+  elif [ "$known" -ne 0 ]; then
+    step profile blocked "a registry that can be read" "$(told found "$work/card.err")" "$(told next "$work/card.err")"
+  elif ! ask clear --profile "$profile" 2>"$work/clear.err"; then
+    step runs blocked "a runs folder that can be written" "$(told found "$work/clear.err")" "$(told next "$work/clear.err")"
+  fi
+}
 
 look_at_driver() {
   smi=$(limited 30 nvidia-smi --query-gpu=name,memory.total,compute_cap,driver_version --format=csv,noheader 2>&1)
@@ -157,7 +172,7 @@ run_smoke() {
   fi
   label=gpu-validation-$(date -u +%Y%m%d-%H%M%S)
   ask checked --profile "$profile" 2>"$work/mark.err" || {
-    step experiment blocked "$wanted" "$(last_line "$work/mark.err")" "make the folder runs/ writable"
+    step experiment blocked "$wanted" "$(told found "$work/mark.err")" "$(told next "$work/mark.err")"
     return
   }
   # shellcheck disable=SC2086
@@ -183,6 +198,7 @@ write_summary() {
   digest=null
   [ -z "${TMLAB_IMAGE_DIGEST:-}" ] || digest=$(quoted "$TMLAB_IMAGE_DIGEST")
   mkdir -p "$(dirname "$summary")" 2>/dev/null
+  (: >"$summary.part") 2>/dev/null || return 1 # in a shell of its own, whose words about it nobody needs
   {
     printf '{\n "kind": "gpu-validation",\n "schema_version": "1.0.0",\n "profile": %s,\n "status": "%s",\n' \
       "$(quoted "$profile")" "$status"
@@ -193,13 +209,18 @@ write_summary() {
   } >"$summary.part" && mv "$summary.part" "$summary"
 }
 
-echo "$profile · may it run here?"
-if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
-  step python blocked "Python 3.11 or 3.12, as $python" "none that starts" "activate the profile's environment first, or --python PATH"
-elif ! ask clear --profile "$profile" 2>"$work/clear.err"; then
-  step profile blocked "a profile of the registry and a writable runs/" "$(sed -n 's/^  found  //p' "$work/clear.err")" \
-    "$python tools/environment_preflight.py --list-profiles"
+known=no-python
+if "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+  ask card --profile "$profile" 2>"$work/card.err"
+  known=$?
 fi
+if [ "$known" = 2 ]; then # no such profile, or one that asks for no card: wrong usage, which leaves every file as it was
+  cat "$work/card.err" >&2
+  exit 2
+fi
+
+echo "$profile · may it run here?"
+look_at_start
 [ "$blocked" -ne 0 ] || look_at_driver
 [ "$blocked" -ne 0 ] || look_at_nodes
 [ "$blocked" -ne 0 ] || look_at_smi
@@ -210,6 +231,11 @@ if [ "$blocked" -eq 0 ]; then
 elif [ -s "$work/steps" ]; then
   ask clear --profile "$profile" 2>/dev/null
 fi
-write_summary || { echo "the summary could not be written to $summary" >&2; blocked=1; }
+if ! write_summary; then
+  printf 'blocked --summary\n  wanted a summary that can be written\n  found  it could not be written to %s\n  → %s\n' "$summary" \
+    "--summary FILE in a folder that this user may write" >&2
+  blocked=1
+  summary="no summary was written"
+fi
 if [ "$blocked" -eq 0 ]; then echo "passed   $profile may run here · $summary"; else echo "blocked  $profile may not run here · $summary"; fi
 exit "$blocked"

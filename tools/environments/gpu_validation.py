@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from tools.environments import image_facts
-from tools.environments.errors import LabError
+from tools.environments.errors import EXIT_USAGE, LabError
 from tools.environments.layout import ROOT, RUNS
 
 if TYPE_CHECKING:
@@ -32,6 +32,19 @@ def needed(environ: Mapping[str, str]) -> bool:
     """Whether a run on a card has to wait for the validation: in CNB, and in an image of this project."""
     in_cnb = any(environ.get(name) for name in CNB_VARIABLES)
     return in_cnb or image_facts.gather(environ).profile is not None
+
+
+def refuse_without_card(profile: Profile) -> None:
+    """LabError (usage) for a profile that asks for no card: there is nothing to validate."""
+    if profile.gpu is None:
+        raise LabError(
+            wanted="a GPU profile",
+            found=f"{profile.id}, which runs without a card",
+            next=f"nothing to validate there: python tools/environment_preflight.py --profile {profile.id} says whether "
+            "it is ready; the GPU profiles: python tools/environment_preflight.py --list-profiles",
+            where="--profile",
+            code=EXIT_USAGE,
+        )
 
 
 def boot(proc: Path = Path("/proc")) -> str:

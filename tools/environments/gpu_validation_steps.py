@@ -2,6 +2,7 @@
 
 python -m tools.environments.gpu_validation_steps rows --profile ID --report FILE     five parts a line, see SEPARATOR
 python -m tools.environments.gpu_validation_steps experiment --profile ID             the one that its smoke run takes
+python -m tools.environments.gpu_validation_steps card --profile ID                   ends with 2 where it needs none
 python -m tools.environments.gpu_validation_steps clear|checked|passed --profile ID
 """
 
@@ -48,7 +49,7 @@ def rows(report: Mapping[str, Any], profile: Profile) -> Iterator[tuple[str, str
 def main(arguments: list[str]) -> int:
     """Run the command line; returns its exit code."""
     parser = argparse.ArgumentParser(prog="python -m tools.environments.gpu_validation_steps", description=__doc__)
-    parser.add_argument("action", choices=("rows", "experiment", "clear", "checked", "passed"))
+    parser.add_argument("action", choices=("rows", "experiment", "card", "clear", "checked", "passed"))
     parser.add_argument("--profile", required=True)
     parser.add_argument("--report", metavar="FILE", help="of the preflight, for `rows`")
     given = parser.parse_args(arguments)
@@ -59,6 +60,8 @@ def main(arguments: list[str]) -> int:
                 print(SEPARATOR.join(" ".join(part.split()) for part in row))
         elif given.action == "experiment":
             print(next((name for name in profile.experiments if name not in profile_session.OWN_COMMANDS), ""))
+        elif given.action == "card":
+            gpu_validation.refuse_without_card(profile)
         else:
             state = None if given.action == "clear" else given.action
             gpu_validation.mark(profile, state, gpu_validation.place(os.environ))

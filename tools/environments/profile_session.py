@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from tools.environments import preflight
 from tools.environments.errors import EXIT_USAGE, LabError
 from tools.environments.layout import ROOT
 from tools.environments.model import Profile
@@ -90,7 +89,10 @@ def parse(arguments: Sequence[str]) -> Options:
     parser.add_argument("--experiment", action="append", default=[])
     parser.add_argument("--image", action="store_true")
     given = vars(parser.parse_args(list(arguments)))
-    preflight.known(given["accept"])
+    if given["accept"]:
+        from tools.environments import preflight  # here: records import this module for OWN_COMMANDS alone
+
+        preflight.known(given["accept"])
     _refuse_beside_resume(given)
     return Options(
         installer=_again(_FOR_THE_INSTALLER, given),
