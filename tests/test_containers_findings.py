@@ -17,7 +17,7 @@ from container_engine import KNOWN, base_or_skip, built, client_or_skip, own_eng
 
 from tools.containers import command, engine, findings, naming, smoke
 from tools.environments import index_settings, profile_session
-from tools.environments.errors import LabError
+from tools.environments.errors import EXIT_USAGE, LabError
 from tools.environments.gpu_facts import Card, GpuFacts
 from tools.environments.install_text import Narrator
 from tools.environments.layout import ROOT
@@ -90,7 +90,33 @@ def test_no_engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with pytest.raises(LabError) as found:
         engine.connect()
     assert "engine that answers" in found.value.wanted
+    assert found.value.found == f"No such file or directory at unix://{tmp_path}/none.sock"
     assert "start one" in found.value.next
+
+
+@pytest.mark.parametrize(
+    ("address", "mend"),
+    [
+        ("nonsense", "export DOCKER_HOST=unix:///var/run/docker.sock"),
+        ("tcp://here", "tcp://HOST:PORT"),
+        ("tcp://here:abc", "tcp://HOST:PORT"),
+        ("ssh://me@there", "/var/run/docker.sock me@there"),
+    ],
+)
+def test_an_address_of_no_engine_is_wrong_usage(monkeypatch: pytest.MonkeyPatch, address: str, mend: str) -> None:
+    monkeypatch.setenv("DOCKER_HOST", address)
+    with pytest.raises(LabError) as refused:
+        engine.connect()
+    assert (refused.value.where, refused.value.code) == ("DOCKER_HOST", EXIT_USAGE)
+    assert refused.value.found == repr(address)
+    assert mend in refused.value.next
+
+
+@pytest.mark.parametrize(
+    "address", ["", "unix:///run/docker.sock", "tcp://127.0.0.1:2375", "127.0.0.1:2375", "unix://"]
+)
+def test_an_address_that_may_be_called_is_let_through(address: str) -> None:
+    engine.refuse_address(address)
 
 
 def test_a_socket_that_nobody_serves(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tools.environments import network_facts
+from tools.environments.errors import EXIT_USAGE, LabError
 from tools.environments.network_facts import Proxy
 
 MODEL = "Qwen/Qwen2.5-0.5B"
@@ -168,3 +169,17 @@ def test_through_a_socks_proxy_only_the_proxy_is_asked(tmp_path: Path) -> None:
     for broken in (value, "socks5://127.0.0.1:port"):
         facts = network_facts.hub(MODEL, {"ALL_PROXY": broken, "HF_HOME": str(tmp_path)})
         assert (facts.reached, "secret" in str(facts.answer)) == (False, False)
+
+
+@pytest.mark.parametrize("name", [MODEL, "a/b@main", "a/b@refs/pr/1", "Org-x/n_m.1@0a1b2c"])
+def test_the_name_of_a_model_is_taken_as_it_stands(name: str) -> None:
+    assert network_facts.model_name(name) == name
+
+
+@pytest.mark.parametrize(
+    "text", ["", "foo", "a/b@", "@main", "/b", "a/", "a/b/c", "../../etc/passwd", "./b", "a/b@x..y", "a b/c", "a/b\n"]
+)
+def test_what_names_no_model_is_wrong_usage(text: str) -> None:
+    with pytest.raises(LabError, match="wanted ORG/NAME") as refused:
+        network_facts.model_name(text)
+    assert (refused.value.where, refused.value.code) == ("--model", EXIT_USAGE)

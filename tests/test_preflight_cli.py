@@ -87,6 +87,7 @@ def test_listing_names_every_profile_in_text_and_json(whole: Environment) -> Non
         (["--profile", "TRAIN-CPU", "--accept", "python.pth"], "python.path"),
         (["--profile", "TRAIN-CPU", "--accept", "nope"], "there are host.system, host.python"),
         (["--profile", "TRAIN-CPU", "--accept", "\x00"], "host.system"),
+        (["--profile", "TRAIN-CPU", "--model", "foo"], "ORG/NAME or ORG/NAME@REV"),
     ],
 )
 def test_wrong_names_are_usage_errors_with_the_nearest(whole: Environment, arguments: list[str], words: str) -> None:

@@ -259,6 +259,14 @@ def test_the_system_python_is_not_touched_unasked(tmp_path: Path) -> None:
     assert "Traceback" not in child.stderr
 
 
+def test_the_system_python_is_not_advised_what_it_refuses(tmp_path: Path) -> None:
+    command = [system_python(), str(SCRIPT), "--check"]
+    child = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    advice = next(line for line in child.stdout.splitlines() if "→" in line)
+    assert "activate an environment" in advice
+    assert advice.endswith(f"{registration.COMMAND} --system")
+
+
 def system_python() -> str:
     return os.path.realpath(sys._base_executable)  # type: ignore[attr-defined]  # the interpreter a venv was made from
 

@@ -114,16 +114,18 @@ def _listing_json() -> str:
 
 
 def _check(options: "argparse.Namespace") -> int:
-    from tools.environments import preflight, registry, report_text
+    from tools.environments import network_facts, preflight, registry, report_text
 
     loaded = registry.load()
+    profile = loaded.get(options.profile)
+    model = None if options.model is None else network_facts.model_name(options.model)
     report = preflight.run(
-        loaded.get(options.profile),
+        profile,
         loaded,
         quick=options.quick,
         notebook=options.notebook,
         accept=options.accept,
-        model=options.model,
+        model=model,
         time_limit_s=options.time_limit,
     )
     if options.json:

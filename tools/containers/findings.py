@@ -98,12 +98,13 @@ def known(text: str, *, in_build: bool = False) -> Rule | None:
     return next((rule for rule in RULES if (rule.in_build or not in_build) and rule.words.search(text)), None)
 
 
-def explain(text: str, wanted: str, where: str = "docker") -> LabError:
-    """The finding for what an engine said; its own words where no rule knows them."""
+def explain(text: str, wanted: str, where: str = "docker", place: str = "") -> LabError:
+    """The finding for what an engine said, and `place` after it; its own words where no rule knows them."""
     rule = known(text)
+    found = " ".join(filter(None, [shortened(text), place]))
     if rule is None:
-        return LabError(wanted, shortened(text), "the engine's own log says more: journalctl -u docker", where)
-    return LabError(rule.wanted, shortened(text), rule.next, where)
+        return LabError(wanted, found, "the engine's own log says more: journalctl -u docker", where)
+    return LabError(rule.wanted, found, rule.next, where)
 
 
 def build_failed(step: str, stage: str, said: str, lines: Sequence[str], log: str) -> LabError:
@@ -132,4 +133,6 @@ def shortened(text: str) -> str:
     """One line of what was said, without the library's own wrapping."""
     line = " ".join(text.split())
     inner = re.search(r"\(\"?(?:Connection aborted\.|.*)\"?, (\w+Error\(.*?\))\)", line)
-    return (inner[1] if inner else line)[:300]
+    said = inner[1] if inner else line
+    system = re.fullmatch(r"\w+Error\(\d+, '([^']*)'\)", said)  # the operating system's own words
+    return (system[1] if system else said)[:300]

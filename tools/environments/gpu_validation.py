@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 State = Literal["checked", "passed"]
 NAME = ".gpu-validation.json"
 SCRIPT = "tools/validate_cnb_gpu.sh"
+PREFLIGHT = "python tools/environment_preflight.py"
 CNB_VARIABLES = ("CNB", "CNB_BUILD_ID", "CNB_REPO_SLUG", "CNB_REPO_SLUG_LOWERCASE")
 
 
@@ -40,8 +41,8 @@ def refuse_without_card(profile: Profile) -> None:
         raise LabError(
             wanted="a GPU profile",
             found=f"{profile.id}, which runs without a card",
-            next=f"nothing to validate there: python tools/environment_preflight.py --profile {profile.id} says whether "
-            "it is ready; the GPU profiles: python tools/environment_preflight.py --list-profiles",
+            next=f"{PREFLIGHT} --profile {profile.id} says whether it is ready; the GPU profiles: "
+            f"{PREFLIGHT} --list-profiles",
             where="--profile",
             code=EXIT_USAGE,
         )

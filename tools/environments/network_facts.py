@@ -6,11 +6,13 @@ Addresses may be private: only variable names, schemes and answers leave this mo
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from tools.environments import host_facts
+from tools.environments.errors import EXIT_USAGE, LabError
 from tools.environments.host_facts import Disk
 
 DEFAULT_MODEL = "Qwen/Qwen2.5-0.5B"
@@ -19,6 +21,7 @@ PROXY_VARIABLES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY")
 OFFLINE_VARIABLES = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "TMLAB_OFFLINE")
 TRUE = ("1", "ON", "YES", "TRUE")
 WEIGHTS = "model.safetensors"
+MODEL_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*(@\w[\w./-]*)?", re.ASCII)
 TOKENIZERS = ("tokenizer.json", "tokenizer_config.json")
 
 
@@ -41,6 +44,13 @@ class HubFacts:
     reached: bool
     answer: str | None
     cache: Disk
+
+
+def model_name(text: str) -> str:
+    """The name of a model on the hub itself, ORG/NAME or ORG/NAME@REV. LabError (usage) for any other text."""
+    if not MODEL_NAME.fullmatch(text) or ".." in text:
+        raise LabError("ORG/NAME or ORG/NAME@REV", ascii(text)[:80], f"--model {DEFAULT_MODEL}", "--model", EXIT_USAGE)
+    return text
 
 
 def proxies(environ: Mapping[str, str]) -> tuple[Proxy, ...]:

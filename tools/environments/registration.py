@@ -129,16 +129,17 @@ def read(site: Path) -> Registration | None:
 
 def check(site: Path, root: Path = ROOT, python: str = sys.executable, *, time_limit_s: float = 20.0) -> Check:
     """Run `python` in an empty folder that PYTHONPATH names too, and see that both packages come from `root`."""
+    mend = COMMAND if is_environment() else f"activate an environment, then: {COMMAND}; without any: {COMMAND} --system"
     wanted = f"tools and experiments import from {root} in any folder"
     found = read(site)
     if found is None:
-        return Check(CHECK_ID, "blocked", wanted, f"no {PTH_NAME} of this lab in {site}", COMMAND)
+        return Check(CHECK_ID, "blocked", wanted, f"no {PTH_NAME} of this lab in {site}", mend)
     if found.root != root:
         gone = "" if found.root.is_dir() else ", which is gone"
-        return Check(CHECK_ID, "blocked", wanted, f"registered for the checkout {found.root}{gone}", COMMAND)
+        return Check(CHECK_ID, "blocked", wanted, f"registered for the checkout {found.root}{gone}", mend)
     problem = _prove(root, python, strips=found.strips, time_limit_s=time_limit_s)
     if problem:
-        return Check(CHECK_ID, "blocked", wanted, problem, COMMAND)
+        return Check(CHECK_ID, "blocked", wanted, problem, mend)
     return Check(CHECK_ID, "ok", wanted, f"{python} does" + ("" if found.strips else " (PYTHONPATH is left as it is)"))
 
 
