@@ -66,6 +66,15 @@ def test_a_link_to_the_checkout_is_the_checkout(whole: Environment, tmp_path: Pa
     assert check(json.loads(done.stdout), "python.path")["status"] == "ok"
 
 
+@pytest.mark.parametrize("name", [PREFLIGHT.name, "register_notebook_runtime.py", "test_framework_conformance.py"])
+def test_a_link_to_a_script_is_the_script(name: str, tmp_path: Path) -> None:
+    (tmp_path / "link.py").symlink_to(PREFLIGHT.parent / name)
+    done = subprocess.run(
+        [sys.executable, "link.py", "--help"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_listing_names_every_profile_in_text_and_json(whole: Environment) -> None:
     names = list(registry.load().profiles)
     text = whole.run("--list-profiles", flags=("-I",))
