@@ -23,6 +23,7 @@ import nox.command  # noqa: E402
 from experiments.cli import asked  # noqa: E402
 from tools.environments import (  # noqa: E402
     backends,
+    command_line,
     host_facts,
     index_settings,
     profile_session,
@@ -33,6 +34,8 @@ from tools.environments.errors import LabError, render  # noqa: E402
 from tools.environments.layout import RUNS  # noqa: E402
 from tools.environments.model import Profile  # noqa: E402
 
+command_line.begin_inside()  # the titles that `nox -l` prints are in Chinese
+
 nox.needs_version = ">=2026.10"
 nox.options.sessions = ["lint", "tests"]
 nox.options.default_venv_backend = "uv"
@@ -42,6 +45,7 @@ os.environ.setdefault("UV_PYTHON_DOWNLOADS", "never")  # a Python that is not he
 ALL_TESTS = ["-n", "logical", "--maxprocesses", "4", "--dist", "loadfile"]
 COVERED = "tools/environments/*"
 COVERAGE_FLOOR = 95  # percent of lines and branches of COVERED
+ENDS = "This session ends here"  # nox puts a full stop behind what it says: not behind a command to paste
 
 try:
     PROFILES = registry.load(ROOT).profiles
@@ -153,4 +157,4 @@ def plainly(session: nox.Session) -> Iterator[None]:
     try:
         yield
     except LabError as error:
-        session.error(render(error))
+        session.error(f"{render(error)}\n{ENDS}")

@@ -20,24 +20,32 @@ from invoke import Collection, Context, Exit, Task
 ROOT = Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT))
 
-from tools.environments import ci_matrix, gpu_validation, profile_session, registry  # noqa: E402
-from tools.environments.errors import EXIT_USAGE, LabError, render  # noqa: E402
+from tools.environments import ci_matrix, command_line, gpu_validation, profile_session, registry  # noqa: E402
+from tools.environments.errors import EXIT_OK, EXIT_USAGE, LabError, render  # noqa: E402
 
+command_line.begin_inside()
 if "--" in sys.argv and Path(sys.argv[0]).stem in ("invoke", "inv", "__main__"):
-    raise Exit('invoke drops what follows `--`; give it as --options "..." instead', code=EXIT_USAGE)
+    _dropped = LabError("options that invoke hands on", "`--`, and it drops what follows", 'give it as --options "..."')
+    raise Exit(render(_dropped), code=EXIT_USAGE)
 
 GPU_VALIDATION = "tools/validate_cnb_gpu.sh"
 
 
 def task(body: Callable[..., None]) -> Task[Any]:
-    """An invoke task whose LabErrors end it with their three lines and their exit code."""
+    """An invoke task whose LabErrors end it with their three lines and their exit code, whatever reads its output."""
 
     @functools.wraps(body)
     def plainly(*arguments: object, **options: object) -> None:
-        try:
+        def whole() -> int:
             body(*arguments, **options)
+            return EXIT_OK
+
+        try:
+            code = command_line.written(whole)
         except LabError as error:
             raise Exit(render(error), code=error.code) from None
+        if code != EXIT_OK:
+            raise Exit(code=code)
 
     return Task(plainly)
 
@@ -49,9 +57,23 @@ def call(*command: str) -> None:
         raise Exit(code=code if code > 0 else 128 - code)
 
 
+def split(options: str) -> list[str]:
+    """The parts of --options, as a shell would take them apart. LabError (usage) for a quote that is not closed."""
+    try:
+        return shlex.split(options)
+    except ValueError as error:
+        raise LabError(
+            wanted="options as a shell would read them",
+            found=f"{str(error)[:1].lower()}{str(error)[1:]}: {options}",
+            next="""close every quote, such as --options "--env-name 'x'\"""",
+            where="--options",
+            code=EXIT_USAGE,
+        ) from None
+
+
 def in_environment(profile: str, options: str, *commands: list[str]) -> None:
     """Run commands with the Python of a profile's finished environment."""
-    given = profile_session.parse(shlex.split(options))
+    given = profile_session.parse(split(options))
     python = profile_session.environment_python(registry.load().get(profile), given)
     for command in commands:
         call(python, *command)
@@ -60,7 +82,7 @@ def in_environment(profile: str, options: str, *commands: list[str]) -> None:
 @task
 def install(_: Context, profile: str = "", options: str = "") -> None:
     """Gate the machine, then install a profile, or find its environment current."""
-    given = profile_session.parse(shlex.split(options))
+    given = profile_session.parse(split(options))
     call(sys.executable, *profile_session.install(registry.load().get(profile), given))
 
 
@@ -81,7 +103,7 @@ def register(_: Context, profile: str = "", options: str = "") -> None:
 def experiment(_: Context, profile: str = "", name: str = "", workload: str = "smoke", options: str = "") -> None:
     """Preflight, then an experiment of a profile (all of them without --name) on a registered workload."""
     chosen = ["--experiment", name] if name else []
-    given = profile_session.parse(["--workload", workload, *chosen, *shlex.split(options)])
+    given = profile_session.parse(["--workload", workload, *chosen, *split(options)])
     entry = registry.load().get(profile)
     in_environment(profile, options, *profile_session.after_install(entry, given))
 
@@ -89,7 +111,7 @@ def experiment(_: Context, profile: str = "", name: str = "", workload: str = "s
 @task
 def verify_gpu(_: Context, profile: str = "TRAIN-CUDA-MECHANISM", options: str = "") -> None:
     """Install, preflight, validate the card, then the smoke workloads; the first that is blocked ends it."""
-    given = profile_session.parse(shlex.split(options))
+    given = profile_session.parse(split(options))
     entry = registry.load().get(profile)
     gpu_validation.refuse_without_card(entry)
     checked, *experiments = profile_session.after_install(entry, given)
@@ -111,7 +133,13 @@ def conformance(_: Context, profile: str = "TRAIN-CPU", options: str = "") -> No
 def matrix(_: Context, format: str = "github") -> None:
     """The CI matrix from the registry, as one line of JSON (--format github or json)."""
     if format not in ci_matrix.FORMATS:
-        raise Exit(f"--format is one of {', '.join(ci_matrix.FORMATS)}", code=EXIT_USAGE)
+        raise LabError(
+            wanted=f"one of {', '.join(ci_matrix.FORMATS)}",
+            found=format,
+            next="invoke ci.matrix --format github",
+            where="--format",
+            code=EXIT_USAGE,
+        )
     print(ci_matrix.to_text(registry.load().profiles.values(), format))
 
 
@@ -133,7 +161,7 @@ def image_task(action: str, about: str) -> Task[Any]:
     def one(_: Context, profile: str = "", cpu: bool = False, gpu: bool = False, options: str = "") -> None:
         which = ["--profile", profile] if profile else []
         which += [option for option, given in (("--cpu", cpu), ("--gpu", gpu)) if given]
-        call(sys.executable, "-m", "tools.containers", action, *which, *shlex.split(options))
+        call(sys.executable, "-m", "tools.containers", action, *which, *split(options))
 
     def every(_: Context) -> None:
         call(sys.executable, "-m", "tools.containers", action)

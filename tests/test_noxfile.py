@@ -180,6 +180,33 @@ def test_help_is_the_options_and_installs_nothing(clone: Path) -> None:
     assert not (clone / "calls").exists()
 
 
+def test_the_full_stop_that_nox_adds_does_not_touch_the_command(clone: Path) -> None:
+    done = nox("-s", "TRAIN-CPU", "--", "--experiment", "nobody-has-this", cwd=clone)
+    assert done.returncode == 1
+    lines = done.stderr.splitlines()
+    assert "  → python -m experiments list" in lines
+    assert lines[lines.index("  → python -m experiments list") + 1].startswith("This session ends here")
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "ascii"])
+def test_a_stream_that_has_no_chinese_lists_the_profiles_all_the_same(encoding: str) -> None:
+    done = subprocess.run(
+        [*NOX, "-l"], cwd=ROOT, env={**os.environ, "PYTHONIOENCODING": encoding}, capture_output=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    for profile in registry.load(ROOT).profiles.values():
+        assert f"- {profile.id} ".encode() in done.stdout
+        assert profile.title.encode() in done.stdout
+
+
+def test_a_reader_of_the_list_that_has_gone_has_no_traceback() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run([*NOX, "-l"], cwd=ROOT, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writing)
+    assert done.stderr == ""
+
+
 def test_a_broken_registry_is_told_plainly(clone: Path) -> None:
     (clone / "requirements" / "environment-profiles.json").write_text("{")
     done = nox("-l", cwd=clone)

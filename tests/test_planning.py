@@ -104,7 +104,7 @@ def test_an_image_leaves_the_gpu_to_its_host() -> None:
     assert "--compile-bytecode" in step(plan, "training-mechanism").argv
 
 
-@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "-x", "automation", "a b", "x" * 101, "a\n"])
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "-x", "automation", "automation-3.12", "a b", "x" * 101, "a\n"])
 def test_names_that_are_none(name: str) -> None:
     with pytest.raises(LabError) as caught:
         planning.environment_name(name)

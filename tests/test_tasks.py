@@ -36,8 +36,11 @@ sys.exit(7 if "--recreate" in sys.argv else 0)
 }
 
 
+INVOKE = [sys.executable, "-m", "invoke"]
+
+
 def invoke(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "invoke", *arguments]
+    command = [*INVOKE, *arguments]
     return subprocess.run(command, cwd=cwd, env={**os.environ}, capture_output=True, text=True, check=False)
 
 
@@ -82,12 +85,48 @@ def test_the_matrix_is_one_line_of_json(form: str) -> None:
     assert {row["profile"] for row in rows} == set(registry.load(ROOT).profiles)
 
 
+def three_lines(text: str) -> bool:
+    heads = [line[:8] for line in text.splitlines()]
+    return [heads[0][:7], *heads[1:]] == ["blocked", "  wanted", "  found ", "  → " + heads[-1][4:]]
+
+
 def test_wrong_usage_is_two() -> None:
     for given in (["ci.matrix", "--format", "yaml"], ["install", "--profile", "TRAIN-CP"]):
         done = invoke(*given)
         assert done.returncode == 2
-        assert "Traceback" not in done.stderr
+        assert three_lines(done.stderr)
     assert "TRAIN-CPU" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "pipeline", ["install", "preflight", "register", "experiment", "verify-gpu", "conformance", "image.build"]
+)
+def test_a_quote_that_is_not_closed_is_wrong_usage(clone: Path, pipeline: str) -> None:
+    done = invoke(pipeline, "--profile", "TRAIN-CPU", "--options", "--env-name 'x", cwd=clone)
+    assert done.returncode == 2
+    assert done.stderr.startswith("blocked --options\n")
+    assert three_lines(done.stderr)
+    assert "no closing quotation: --env-name 'x" in done.stderr
+    assert calls(clone) == []
+
+
+@pytest.mark.parametrize(("given", "code"), [("ci.matrix", 0), ("--list", 1)])  # the list is invoke's own to answer for
+def test_a_reader_that_has_gone_is_no_fault(given: str, code: int) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run([*INVOKE, given], cwd=ROOT, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (code, "")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
+def test_a_full_disk_is_told_plainly() -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [*INVOKE, "ci.matrix"], cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[1:3] == ["  wanted output that can be written", "  found  No space left on device"]
 
 
 @pytest.mark.parametrize("pipeline", ["install", "preflight", "register", "experiment"])
@@ -102,6 +141,7 @@ def test_what_invoke_would_drop_in_silence_is_refused(clone: Path) -> None:
     done = invoke("install", "--profile", "TRAIN-CPU", "--", "--dry-run", cwd=clone)
     assert done.returncode == 2
     assert '--options "..."' in done.stderr
+    assert three_lines(done.stderr)
     assert calls(clone) == []
 
 

@@ -4,8 +4,9 @@
     python3 tools/bootstrap.py nox                  lint and tests
     python3 tools/bootstrap.py invoke --list        the pipelines
 
-The first call makes .envs/automation; a later one only looks whether requirements/automation.txt is still the one it
-was made from, and hands over. Mirrors, or no network: TMLAB_INDEX_URL, TMLAB_FIND_LINKS, TMLAB_OFFLINE.
+The first call makes .envs/automation; a later one only looks whether it is whole and requirements/automation.txt is
+still the one it was made from, and hands over. A second Python gets its own, such as .envs/automation-3.12.
+Mirrors, or no network: TMLAB_INDEX_URL, TMLAB_FIND_LINKS, TMLAB_OFFLINE.
 """
 
 import os
@@ -36,13 +37,16 @@ def main(arguments: list[str]) -> int:
                 next="python3 tools/bootstrap.py nox -l",
                 code=EXIT_USAGE,
             )
-        automation.ensure(os.environ)
+        prefix = automation.ensure(os.environ)
         if not arguments:
-            print(f"{automation.PREFIX} is ready; next: python3 tools/bootstrap.py nox -l")
+            print(f"{prefix} is ready; next: python3 tools/bootstrap.py nox -l")
             return EXIT_OK
         os.chdir(ROOT)
-        tool = str(automation.PREFIX / "bin" / arguments[0])
-        os.execve(tool, [tool, *arguments[1:]], automation.tool_environment(os.environ))
+        command = [*automation.command(arguments[0], prefix), *arguments[1:]]
+        try:
+            os.execve(command[0], command, automation.tool_environment(os.environ, prefix))
+        except OSError as error:
+            raise automation.cannot_start(arguments[0], error, prefix) from None
     except LabError as error:
         print(render(error), file=sys.stderr)
         return error.code

@@ -1,10 +1,12 @@
 """How every command line here begins and ends, whatever it was started by and wherever its output goes.
 
 `begin` stands above all other imports of a script and refuses a Python too old for them; `run` calls its main and
-answers for the streams: an encoding without our signs, a closed one, a reader that has gone, a full disk. Python 3.6
-must get as far as the refusal, so its syntax is used in the whole file, and nothing of ours is imported.
+answers for the streams: an encoding without our signs, a closed one, a reader that has gone, a full disk. A file that
+nox or invoke loads calls `begin_inside` instead of both. Python 3.6 must get as far as the refusal, so its syntax is
+used in the whole file, and nothing of ours is imported.
 """
 
+import atexit
 import codecs
 import errno
 import os
@@ -28,25 +30,42 @@ def begin() -> None:
     sys.excepthook = _told
 
 
+def begin_inside() -> None:
+    """Answer for the streams of a program that is not ours, such as the nox that has loaded its noxfile."""
+    open_streams()
+    sys.excepthook = _told
+    atexit.register(_last_flush)
+
+
 def run(main: "Callable[[list[str]], int]") -> int:
     """The exit code of `main(arguments)`, once its output has been written out."""
-    _open_streams()
+    open_streams()
+    return written(lambda: main(sys.argv[1:]))
+
+
+def open_streams() -> None:
+    """Let every character be written somehow, and a closed stream be one that nobody reads."""
+    codecs.register_error("plain-signs", _plain)
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
+        elif hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="plain-signs")
+
+
+def written(body: "Callable[[], int]") -> int:
+    """The exit code of `body()`, once its output has been written out; 1, and why, where it cannot be."""
     try:
         try:
-            return main(sys.argv[1:])
+            return body()
         finally:
             sys.stdout.flush()
-    except BrokenPipeError:  # the reader, `head` perhaps, has seen enough
-        _drop(sys.stdout)
-        return 0
-    except OSError as error:  # of a stream, which has no name; what writes files answers for them itself
-        if error.filename is not None or error.errno not in _NO_ROOM:
+    except OSError as error:
+        code = _of_output(error)
+        if code is None:
             raise
-        _drop(sys.stdout)
-        reason = os.strerror(error.errno)
-        sys.stderr.write(f"blocked\n  wanted output that can be written\n  found  {reason}\n")
-        sys.stderr.write("  -> free some space, or send the output elsewhere\n")
-        return 1
+        return code
 
 
 def newer_pythons(path: str) -> "list[str]":
@@ -74,19 +93,33 @@ def _told(kind: "type[BaseException]", error: BaseException, trace: "TracebackTy
     """What is shown of an error that nobody caught: one word for a Ctrl-C that came before main could answer it."""
     if issubclass(kind, KeyboardInterrupt):
         sys.stderr.write("interrupted\n")
-    else:
+    elif not isinstance(error, OSError) or _of_output(error) is None:
         sys.__excepthook__(kind, error, trace)
 
 
-def _open_streams() -> None:
-    """Let every character be written somehow, and a closed stream be one that nobody reads."""
-    codecs.register_error("plain-signs", _plain)
-    for name in ("stdout", "stderr"):
-        stream = getattr(sys, name)
-        if stream is None:
-            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
-        elif hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="plain-signs")
+def _of_output(error: OSError) -> "int | None":
+    """The exit code where output could not be written, and why on stderr; None for an error of anything else."""
+    if isinstance(error, BrokenPipeError):  # the reader, `head` perhaps, has seen enough
+        _drop(sys.stdout)
+        return 0
+    # A stream has no name; what writes files answers for them itself.
+    if error.filename is not None or error.errno not in _NO_ROOM:
+        return None
+    _drop(sys.stdout)
+    reason = os.strerror(error.errno)
+    sys.stderr.write(f"blocked\n  wanted output that can be written\n  found  {reason}\n")
+    sys.stderr.write("  -> free some space, or send the output elsewhere\n")
+    return 1
+
+
+def _last_flush() -> None:
+    """Write out what waits; a reader that has gone is no fault. On any other, Python ends with a code of its own."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _drop(sys.stdout)
+    except OSError:
+        pass
 
 
 def _plain(error: UnicodeError) -> "tuple[str, int]":

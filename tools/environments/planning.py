@@ -21,7 +21,8 @@ REGISTER = "tools/register_notebook_runtime.py"
 PREFLIGHT = "tools/environment_preflight.py"
 STATE = ".envs/.install"  # journals, locks, logs and pins, by environment name; beside the environments, not in them
 CONDA_FILES = ("cnb/environment.yml", "cnb/environment-gpu.yml")  # without and with a GPU: rendered from the registry
-RESERVED = ("automation",)  # the small environment that bootstrap makes for nox and invoke
+# the small environments that bootstrap makes for nox and invoke, one for each Python
+RESERVED = ("automation", *(f"automation-3.{minor}" for minor in range(11, 20)))
 # Of the user's pip and uv variables only those that concern the network, the cache and how files are put in place:
 # any other could change which packages are taken, or where they go.
 KEPT_VARIABLES = frozenset(
