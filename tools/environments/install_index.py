@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 
+from tools.environments.command_line import LEFT_BEHIND
 from tools.environments.errors import LabError
 from tools.environments.index_settings import NEXT_STEP, IndexSettings
 
@@ -20,7 +21,7 @@ class IndexProbe:
         self._trouble: LabError | None = None
         self._thread: threading.Thread | None = None
         if not settings.offline:
-            self._thread = threading.Thread(target=self._ask, daemon=True)
+            self._thread = threading.Thread(target=self._ask, name=LEFT_BEHIND, daemon=True)
             self._thread.start()
 
     def wait(self) -> None:
