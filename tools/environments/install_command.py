@@ -42,7 +42,7 @@ def parser() -> argparse.ArgumentParser:
     add("--target", choices=("host", "image"), default="host", help="image: leave out what needs the host's GPU")
     add("--layers", metavar="DIR", help="write the package steps as layers of an image, and install nothing")
     add("--adopt", action="store_true", help="stamp an environment made by hand, once its preflight holds")
-    add("--recreate", action="store_true", help="remove the environment first, with everything in it")
+    add("--recreate", action="store_true", help="remove the old one, with everything in it, if a new one can be made")
     add("--index-url", metavar="URL", help="package index or mirror (TMLAB_INDEX_URL)")
     add("--torch-index", metavar="URL", help="mirror of PyTorch's index for this build (TMLAB_TORCH_INDEX)")
     add("--find-links", metavar="DIR", action="append", default=[], help="folder of wheels (TMLAB_FIND_LINKS)")
