@@ -220,6 +220,33 @@ def make(folder: Path) -> Checkout:
     return Checkout(root, wheels(folder / "wheels"), folder / "cache")
 
 
+def installed(folder: Path) -> Checkout:
+    """A checkout in which TINY-CPU was installed by uv; `put_back` makes it that again."""
+    checkout = make(folder)
+    answer = checkout.install("--backend", "uv")
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    return checkout
+
+
+def put_back(template: Checkout) -> Checkout:
+    """The installed checkout as it was at the first call, whatever a test did to it."""
+    saved = template.root.parent / "saved"
+    if not saved.exists():
+        shutil.copytree(template.root, saved, symlinks=True)
+    shutil.rmtree(template.root)
+    shutil.copytree(saved, template.root, symlinks=True)
+    return template
+
+
+def answered(checkout: Checkout, *arguments: str, code: int = 0, **options: Any) -> dict[str, Any]:
+    """The JSON object; stdout must hold that and nothing else."""
+    answer = checkout.install("--json", *arguments, **options)
+    assert answer.returncode == code, answer.stdout + answer.stderr
+    (line,) = answer.stdout.splitlines()
+    told: dict[str, Any] = json.loads(line)
+    return told
+
+
 def _digest(text: str) -> str:
     return base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
 

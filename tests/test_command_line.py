@@ -145,6 +145,21 @@ def test_a_ctrl_c_before_main_is_one_word() -> None:
     assert child.returncode == -signal.SIGINT  # which a shell calls 130
 
 
+@pytest.mark.parametrize(("name", "torn_down"), [("c.LEFT_BEHIND", ""), ("'another'", "torn down\n")])
+def test_a_thread_left_behind_is_not_torn_down_under_its_feet(name: str, torn_down: str) -> None:
+    """Inside OpenSSL it would crash the process as that is taken down; what was said is written out all the same."""
+    code = (
+        "import atexit, sys, threading, time; from tools.environments import command_line as c\n"
+        "def main(arguments):\n"
+        f"    threading.Thread(target=time.sleep, args=(60,), name={name}, daemon=True).start()\n"
+        "    print('said'); return 3\n"
+        "atexit.register(lambda: print('torn down'))\n"
+        "sys.exit(c.run(main))"
+    )
+    done = called("-c", code)
+    assert (done.returncode, done.stdout, done.stderr) == (3, f"said\n{torn_down}", "")
+
+
 def test_another_error_before_main_keeps_its_traceback() -> None:
     code = "from tools.environments import command_line as c; c.begin(); 1 / 0"
     assert "ZeroDivisionError" in called("-c", code).stderr

@@ -116,7 +116,19 @@ def test_offline_needs_a_folder(environ: dict[str, str]) -> None:
 
 def test_offline_by_variable(tmp_path: Path) -> None:
     assert resolve(None, {"TMLAB_OFFLINE": "1", "TMLAB_FIND_LINKS": str(tmp_path)}).offline
-    assert not resolve(None, {"TMLAB_OFFLINE": "0"}).offline
+    for said in ("1", "true", "YES", "On", " y "):
+        assert resolve(None, {"TMLAB_OFFLINE": said, "TMLAB_FIND_LINKS": str(tmp_path)}).offline
+    for said in ("0", "false", "NO", "Off", "n", "", " "):
+        assert not resolve(None, {"TMLAB_OFFLINE": said}).offline
+
+
+@pytest.mark.parametrize("said", ["maybe", "2", "offline", "ja"])
+def test_an_offline_that_says_neither_yes_nor_no_is_wrong_usage(said: str, tmp_path: Path) -> None:
+    """It would mean that the network is used, which is what the user wanted to rule out."""
+    with pytest.raises(LabError) as caught:
+        resolve(Options(offline=True), {"TMLAB_OFFLINE": said, "TMLAB_FIND_LINKS": str(tmp_path)})
+    assert (caught.value.code, caught.value.where) == (EXIT_USAGE, "TMLAB_OFFLINE")
+    assert said in caught.value.found
 
 
 @pytest.mark.parametrize("address", ["mirror.example/simple", "ftp://x.example", "http://[bad", "https://a b", "/dir"])

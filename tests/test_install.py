@@ -8,22 +8,17 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import install_checkout
 import pytest
-from install_checkout import Checkout
+from install_checkout import Checkout, answered
 
 from tools.environments import installed_files, registration, stamp
 
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
-    """A checkout in which TINY-CPU was installed by uv, to be copied."""
-    checkout = install_checkout.make(tmp_path_factory.mktemp("template"))
-    answer = checkout.install("--backend", "uv")
-    assert answer.returncode == 0, answer.stdout + answer.stderr
-    return checkout
+    return install_checkout.installed(tmp_path_factory.mktemp("template"))
 
 
 @pytest.fixture
@@ -33,22 +28,7 @@ def fresh(tmp_path: Path) -> Checkout:
 
 @pytest.fixture
 def ready(template: Checkout) -> Checkout:
-    """The installed checkout, put back as it was after each test."""
-    saved = template.root.parent / "saved"
-    if not saved.exists():
-        shutil.copytree(template.root, saved, symlinks=True)
-    shutil.rmtree(template.root)
-    shutil.copytree(saved, template.root, symlinks=True)
-    return template
-
-
-def answered(checkout: Checkout, *arguments: str, code: int = 0, **options: Any) -> dict[str, Any]:
-    """The JSON object; stdout must hold that and nothing else."""
-    answer = checkout.install("--json", *arguments, **options)
-    assert answer.returncode == code, answer.stdout + answer.stderr
-    (line,) = answer.stdout.splitlines()
-    told: dict[str, Any] = json.loads(line)
-    return told
+    return install_checkout.put_back(template)
 
 
 @pytest.mark.parametrize("backend", ["uv", "venv"])
@@ -192,7 +172,11 @@ def test_files_removed_by_hand_are_refused(ready: Checkout) -> None:
 
 def test_another_python_than_the_environments_is_refused(ready: Checkout) -> None:
     other = "3.12" if install_checkout.PYTHON == "3.11" else "3.11"
-    assert f"not {other}" in answered(ready, "--python", other, code=1)["error"]["found"]
+    error = answered(ready, "--python", other, code=1)["error"]
+    assert f"not {other}" in error["found"]
+    new, anew = error["next"].splitlines()
+    assert f"--env-name tiny_cpu_2 --python {other}" in new
+    assert f"--env-name tiny_cpu --recreate --python {other}" in anew
 
 
 def test_a_torn_stamp_and_a_torn_journal_are_findings(ready: Checkout) -> None:
@@ -218,9 +202,13 @@ def test_an_environment_it_did_not_make_is_left_alone(fresh: Checkout) -> None:
 def test_recreate_removes_no_folder_that_is_no_environment(fresh: Checkout) -> None:
     fresh.prefix().mkdir(parents=True)
     (fresh.prefix() / "thesis.tex").touch()
-    told = answered(fresh, "--recreate", code=1)
-    assert "no environment" in told["error"]["found"]
-    assert (fresh.prefix() / "thesis.tex").exists()
+    for content in (None, "rubbish\n"):
+        if content:
+            (fresh.state() / "journal.jsonl").write_text(content)
+        told = answered(fresh, "--env-name", "tiny_cpu", "--recreate", code=1)
+        assert "no environment" in told["error"]["found"]
+        assert "--recreate" not in told["error"]["next"]  # which is what was typed
+        assert (fresh.prefix() / "thesis.tex").exists()
 
 
 def test_a_step_that_fails_is_resumed_at_that_step(fresh: Checkout) -> None:

@@ -97,6 +97,12 @@ def test_complete_cache_asks_nobody(tmp_path: Path) -> None:
     assert (facts.cached, facts.answer) == (True, None)
 
 
+def test_our_own_word_for_offline_is_read_as_the_installer_reads_it(tmp_path: Path) -> None:
+    for said, named in (("y", "TMLAB_OFFLINE"), (" On ", "TMLAB_OFFLINE")):
+        facts = network_facts.hub("lab/tiny", {"HF_HOME": str(tmp_path), "TMLAB_OFFLINE": said})
+        assert facts.offline == named
+
+
 def test_offline_with_an_incomplete_cache_names_the_variable(tmp_path: Path) -> None:
     facts = network_facts.hub(MODEL, {"HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "1"})
     assert (facts.offline, facts.cached, facts.answer) == ("HF_HUB_OFFLINE", False, None)

@@ -8,6 +8,7 @@ used in the whole file, and nothing of ours is imported.
 
 import atexit
 import codecs
+import contextlib
 import errno
 import os
 import sys
@@ -15,10 +16,12 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from threading import Thread
     from types import TracebackType
     from typing import TextIO
 
 OLDEST = (3, 11)
+LEFT_BEHIND = "left-behind"  # the name of a thread that nobody waits for, whatever it is doing
 PLAIN_SIGNS = {"→": "->", "·": "-", "—": "-", "–": "-", "×": "x", "−": "-", "…": "...", "≤": "<="}
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
@@ -38,9 +41,25 @@ def begin_inside() -> None:
 
 
 def run(main: "Callable[[list[str]], int]") -> int:
-    """The exit code of `main(arguments)`, once its output has been written out."""
+    """The exit code of `main(arguments)`, once its output has been written out.
+
+    Does not return where a thread was left behind: one that is inside OpenSSL while the interpreter takes that down
+    makes the process crash, so then it ends here.
+    """
     open_streams()
-    return written(lambda: main(sys.argv[1:]))
+    code = written(lambda: main(sys.argv[1:]))
+    if any(thread.name == LEFT_BEHIND for thread in _threads()):
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(code)
+    return code
+
+
+def _threads() -> "list[Thread]":
+    """The threads that still run; the module is not imported where nothing started one."""
+    module = sys.modules.get("threading")
+    return [] if module is None else list(module.enumerate())
 
 
 def open_streams() -> None:

@@ -55,14 +55,18 @@ def holder(path: Path) -> str:
 
 
 def unwritable(place: Path, error: OSError) -> LabError:
-    """The finding for a folder that refuses: read-only, not ours, or full."""
-    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    """The finding for a folder that refuses: read-only, not ours, full, or a file where a folder belongs."""
+    advice = "run it as the owner of this checkout, or clone into a folder of your own"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        advice = "free some space there (pip cache purge; uv cache clean), then run the same command again: it resumes"
+    if error.errno in (errno.ENOTDIR, errno.EEXIST):
+        advice = "move the file away that stands there in place of a folder, then run the same command again"
+    if error.errno == errno.EISDIR:
+        advice = "move the folder away that stands there in place of a file, then run the same command again"
     return LabError(
         wanted=f"to write under {place}",
         found=f"{error.strerror or error}" + (f" ({error.filename})" if error.filename else ""),
-        next="free some space there (pip cache purge; uv cache clean), then run the same command again: it resumes"
-        if full
-        else "run it as the owner of this checkout, or clone into a folder of your own",
+        next=advice,
         where=str(place),
     )
 

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from tools.environments.errors import EXIT_USAGE, LabError
 
-TRUE = ("1", "true", "yes", "on")
+TRUE = ("1", "true", "yes", "on", "y")
+FALSE = ("0", "false", "no", "off", "n", "")
 # From pip's own file only what reaches the network; everything else there could change what is installed, or where.
 CARRIED_FROM_PIP = ("proxy", "cert", "client-cert", "trusted-host", "timeout", "retries", "cache-dir")
 INDEX_VARIABLES = ("TMLAB_INDEX_URL", "PIP_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX_URL")
@@ -68,7 +69,8 @@ def resolve(
 ) -> IndexSettings:
     """Option, then TMLAB_* variable, then the user's own PIP_* and UV_* variables, then pip's and uv's files.
 
-    LabError (usage) for --offline without a wheel folder, or for a folder that was named and does not exist.
+    LabError (usage) for --offline without a wheel folder, for a folder that was named and does not exist, or for a
+    TMLAB_OFFLINE that says neither yes nor no.
     """
     pip = _pip_values(pip_config_files(environ) if pip_files is None else pip_files)
     uv_index = _uv_index(uv_config_files(environ) if uv_files is None else uv_files)
@@ -95,8 +97,7 @@ def resolve(
         "torch_index", ("--torch-index", options.torch_index), ("TMLAB_TORCH_INDEX", environ.get("TMLAB_TORCH_INDEX"))
     )
     find_links = _find_links(options, environ, pip, origin)
-    given = (("--offline", "1" if options.offline else None), ("TMLAB_OFFLINE", environ.get("TMLAB_OFFLINE")))
-    offline = any(value is not None and value.lower() in TRUE for _, value in given)
+    offline = _switch("TMLAB_OFFLINE", environ) or options.offline
     if offline and not find_links:
         raise LabError(
             wanted="a folder of wheels, as no network may be used",
@@ -141,6 +142,20 @@ def uv_config_files(environ: Mapping[str, str]) -> tuple[Path, ...]:
         return (Path(named),)
     home = Path(environ.get("HOME") or "/nonexistent")
     return (Path(environ.get("XDG_CONFIG_HOME") or home / ".config") / "uv/uv.toml", Path("/etc/uv/uv.toml"))
+
+
+def _switch(name: str, environ: Mapping[str, str]) -> bool:
+    """Whether a variable says yes. A word that says neither must not stand for one of the two."""
+    said = environ.get(name, "").strip().lower()
+    if said in TRUE or said in FALSE:
+        return said in TRUE
+    raise LabError(
+        wanted=f"one of {', '.join(TRUE)} or {', '.join(filter(None, FALSE))}",
+        found=f"{environ[name]!a}"[:80],
+        next=f"set {name}=1 to use no network at all, or unset it",
+        where=name,
+        code=EXIT_USAGE,
+    )
 
 
 def _checked(place: str, address: str) -> str:

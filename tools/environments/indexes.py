@@ -23,6 +23,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+from tools.environments.command_line import LEFT_BEHIND
 from tools.environments.errors import LabError
 from tools.environments.index_settings import IndexSettings, without_credentials
 
@@ -185,7 +186,7 @@ def _within(limit_s: float, place: str, ask: Callable[[], T]) -> T:
         except Exception as error:
             trouble.append(error)
 
-    thread = threading.Thread(target=run, daemon=True)  # left behind when late: it ends with the process
+    thread = threading.Thread(target=run, name=LEFT_BEHIND, daemon=True)  # when late: it ends with the process
     thread.start()
     thread.join(limit_s)
     if trouble:

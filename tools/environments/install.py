@@ -37,7 +37,7 @@ from tools.environments.install_index import IndexProbe
 from tools.environments.install_state import Found
 from tools.environments.install_steps import TITLES, Work, carry_out, mend
 from tools.environments.install_text import Narrator
-from tools.environments.journal import Journal, Progress
+from tools.environments.journal import DamagedJournalError, Journal, Progress
 from tools.environments.layout import ROOT
 from tools.environments.model import Check, Plan, Profile
 from tools.environments.planning import Facts, Request
@@ -99,13 +99,14 @@ class Installation:
         self.state = root / planning.state_folder(self.name)
         self.journal = Journal(self.state / "journal.jsonl")
         self.removal_s = 0.0
+        self.anew = request.recreate  # until the old environment is gone: a call after Ctrl-C must ask for it again
         self.at = ""  # the step under way, to be named when this is interrupted
 
     def run(self) -> Outcome:
         """Recognise a finished environment at once; anything else happens under the lock."""
         if not self.request.recreate:
             prefix = self._known_prefix()
-            found = install_state.look(prefix, self.journal.read(), self.profile, self.digest, None)
+            found = self._look(prefix)
             if prefix and found.state == "current":
                 return self._current(found, prefix)
         purpose = f"install of {self.profile.id}"
@@ -126,13 +127,13 @@ class Installation:
         if found.state == "current":
             return self._current(found, prefix)
         self.say.line(install_text.head(self.profile))
-        index = IndexProbe(self.request.settings)
-        python = self._gate(facts, prefix, resuming=found.state == "resume")
+        python = self._gate(facts, prefix, found)
+        index = IndexProbe(self.request.settings)  # a machine that is refused asks no index
         torch = self._torch(python, progress)
         facts = planning_facts.with_torch(facts, torch)
         plan = planning.plan(self.profile, self.request, facts)
         if found.state != "resume":
-            self._begin(found, plan, facts, prefix)
+            self._begin(found, facts, prefix, index)
         if torch:
             shown = without_credentials(torch.source)  # a login is for this call alone
             self.journal.fact("torch", {"version": torch.version, "source": shown, "kind": torch.kind})
@@ -160,7 +161,7 @@ class Installation:
         prefix = self._known_prefix()
         if prefix is None or not os.path.lexists(prefix):
             prefix = self._conda_s(prefix)
-        found = install_state.look(prefix, self.journal.read(), self.profile, self.digest, None)
+        found = self._look(prefix)
         if prefix is None or found.stamp is None:
             named = "" if self.request.env_name is None else f" --env-name {self.name}"
             raise LabError(
@@ -186,7 +187,7 @@ class Installation:
         if self.request.recreate:
             self._refuse_a_folder(prefix)
             return (f"{self._shown(prefix)} is removed first, with everything in it",)
-        found = install_state.look(prefix, self.journal.read(), self.profile, self.digest, None)
+        found = self._look(prefix)
         if found.stamp:
             self._version(found.stamp, prefix)
             return ("environment current: nothing of this would run",)
@@ -204,7 +205,7 @@ class Installation:
     def _known_prefix(self) -> Path | None:
         """Where a finished environment of this name would be, without asking conda."""
         here = self.root / ".envs" / self.name
-        progress = self.journal.read()
+        progress = self._progress(here)
         by_conda = progress is not None and progress.identity.get("backend") == "conda"
         auto = self.request.backend == "auto" and not os.path.lexists(here)
         if progress and by_conda and (auto or self.request.backend == "conda"):
@@ -233,16 +234,28 @@ class Installation:
 
     def _look_again(self, facts: Facts, prefix: Path) -> tuple[Found, Progress | None]:
         """Under the lock nothing changes any more: this answer counts."""
-        if self.request.recreate:
-            self._discard(facts, prefix, "as --recreate asks")
+        if not self.request.recreate:
+            return self._look(prefix, self._identity(facts)), self._progress(prefix)
+        if not os.path.lexists(prefix):
             return Found("absent"), None
-        progress = self.journal.read()
-        return install_state.look(prefix, progress, self.profile, self.digest, self._identity(facts)), progress
+        self._refuse_a_folder(prefix)
+        return Found("restart"), None
+
+    def _look(self, prefix: Path | None, identity: Mapping[str, str] | None = None) -> Found:
+        asked = install_state.asked(self.request)
+        return install_state.look(prefix, self._progress(prefix), self.profile, self.digest, identity, asked)
+
+    def _progress(self, prefix: Path | None) -> Progress | None:
+        """What was journalled. A damaged journal matters only where something lies that has no stamp."""
+        try:
+            return self.journal.read()
+        except DamagedJournalError:
+            if prefix is not None and os.path.lexists(prefix) and stamp.read(prefix, self.profile.id) is None:
+                raise
+            return None
 
     def _discard(self, facts: Facts, prefix: Path, why: str) -> None:
-        if not os.path.lexists(prefix):
-            return
-        self._refuse_a_folder(prefix)
+        self.at = "remove"
         started = time.monotonic()
         if facts.conda and (prefix / "conda-meta").is_dir():
             planning_facts.remove_by_conda(facts.conda, self.name, self.environ)
@@ -251,17 +264,21 @@ class Installation:
         self.say.step("remove", "done", f"{prefix.name}, {why}", self.removal_s)
 
     def _refuse_a_folder(self, prefix: Path) -> None:
-        if not install_state.is_environment(prefix) and self.journal.read() is None:
-            raise install_state.refused(self.profile, prefix, ["a folder that is no environment"])
+        """LabError for what --recreate must not remove: it neither looks like an environment nor was begun as one."""
+        with contextlib.suppress(DamagedJournalError):  # which tells of no beginning
+            if install_state.is_environment(prefix) or self.journal.read() is not None:
+                return
+        raise install_state.no_environment(self.profile, prefix, install_state.asked(self.request))
 
-    def _gate(self, facts: Facts, prefix: Path, *, resuming: bool) -> str:
+    def _gate(self, facts: Facts, prefix: Path, found: Found) -> str:
         """Ask the machine; returns the Python version. GateBlockedError where it cannot carry the profile."""
         backend = backends.choose(self.request.backend, conda=facts.conda, uv=facts.uv)
         python = planning.python_version(self.profile, self.request, facts, backend)
         image = self.request.target == "image"
         seen = host_facts.gather(disk_at=prefix.parent, gpu=self.profile.gpu is not None and not image)
         seen = dataclasses.replace(seen, python=python)
-        there = install_state.size_gib(prefix) if resuming else 0.0  # what an interrupted call installed takes no more
+        # What an interrupted call installed takes no more, and what is removed first gives its room back.
+        there = install_state.size_gib(prefix, alone=found.state == "restart") if found.state != "absent" else 0.0
         needed = max(0.0, round(self.profile.host.disk_gib - there, 2))
         hint = self.registry.hint(self.profile, seen.gpu.driver if seen.gpu else None)
         checks = host_gate.gate(self.profile, seen, disk_needed_gib=needed, hint=hint)
@@ -288,19 +305,24 @@ class Installation:
             return TorchChoice(**kept)
         return planning_facts.choose_torch(self.profile, self.request, python, self.root)
 
-    def _begin(self, found: Found, plan: Plan, facts: Facts, prefix: Path) -> None:
+    def _begin(self, found: Found, facts: Facts, prefix: Path, index: IndexProbe) -> None:
+        """Start a journal, and only then remove what is there: by now nothing is known that would stop the new one."""
         if found.reason:
             self.say.line(f"  starting over: {found.reason}")
         if found.state == "restart":
-            self._discard(facts, prefix, "which was half made")
+            index.wait()
         self.journal.begin(self._identity(facts))
         self.journal.fact("prefix", str(prefix))
+        if found.state == "restart":
+            self._discard(facts, prefix, "as --recreate asks" if self.anew else "which was half made")
+        self.anew = False
 
     def _resume(self, work: Work, progress: Progress) -> tuple[str, ...]:
         """What is whole already, said once; what a kill left half there is taken out."""
         done = mend(work, progress)
         ahead = next((step.id for step in work.plan.steps[1:] if step.id not in done), "stamp")
-        self.say.line(f"  resuming at {TITLES.get(ahead, ahead)}: an earlier call did not finish")
+        why = "its stamp is gone" if "stamp" in progress.done else "an earlier call did not finish"
+        self.say.line(f"  resuming at {TITLES.get(ahead, ahead)}: {why}")
         return done
 
     def _work(self, plan: Plan, facts: Facts, prefix: Path, locks: tuple[int, ...]) -> Work:
@@ -340,7 +362,8 @@ class Installation:
         version = found.interpreter.get("version", "")
         wanted = self.request.python
         if wanted and os.sep not in wanted and not f"{version}.".startswith(f"{wanted}."):
-            raise install_state.refused(self.profile, prefix, [f"it has Python {version}, not {wanted}"])
+            reasons = [f"it has Python {version}, not {wanted}"]
+            raise install_state.refused(self.profile, prefix, reasons, install_state.asked(self.request))
         return version
 
     def _shown(self, prefix: Path) -> str:

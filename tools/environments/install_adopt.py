@@ -45,7 +45,7 @@ def adopt(request: Request, environ: Mapping[str, str], say: Narrator, root: Pat
         found = stamp.read(prefix, profile.id)
         if found is not None:
             if reasons := stamp.is_current(found, profile, digest, prefix):
-                raise install_state.refused(profile, prefix, reasons)
+                raise install_state.refused(profile, prefix, reasons, install_state.asked(request))
             say.line(f"{profile.id} · environment current · {prefix}: it has its stamp already")
             return _outcome(
                 "current", profile, prefix, found.backend, found.interpreter["version"], found.torch, started
@@ -117,7 +117,7 @@ def _work(
         raise LabError(
             wanted="an environment whose interpreter starts",
             found=f"{prefix / 'bin' / 'python'} does not",
-            next=f"create a new environment: {install_state.new(profile, prefix)}",
+            next=f"create a new environment: {install_state.new(profile, prefix, install_state.asked(request))}",
             where=str(prefix),
         )
     torch = installed_files.torch_build(installed_files.site_packages(prefix))

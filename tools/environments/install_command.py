@@ -42,7 +42,7 @@ def parser() -> argparse.ArgumentParser:
     add("--target", choices=("host", "image"), default="host", help="image: leave out what needs the host's GPU")
     add("--layers", metavar="DIR", help="write the package steps as layers of an image, and install nothing")
     add("--adopt", action="store_true", help="stamp an environment made by hand, once its preflight holds")
-    add("--recreate", action="store_true", help="remove the environment first, with everything in it")
+    add("--recreate", action="store_true", help="remove the old one, with everything in it, if a new one can be made")
     add("--index-url", metavar="URL", help="package index or mirror (TMLAB_INDEX_URL)")
     add("--torch-index", metavar="URL", help="mirror of PyTorch's index for this build (TMLAB_TORCH_INDEX)")
     add("--find-links", metavar="DIR", action="append", default=[], help="folder of wheels (TMLAB_FIND_LINKS)")
@@ -87,8 +87,21 @@ def _refuse_pairs(given: argparse.Namespace) -> None:
         )
 
 
+def _refuse_backend(given: argparse.Namespace) -> None:
+    """LabError (usage) for a variable that names no backend; an option that does was refused as it was read."""
+    if given.backend not in backends.CHOICES:
+        raise LabError(
+            wanted=f"one of {', '.join(backends.CHOICES)}",
+            found=f"{given.backend!a}"[:80],
+            next="set TMLAB_BACKEND to one of these, or unset it",
+            where="TMLAB_BACKEND",
+            code=EXIT_USAGE,
+        )
+
+
 def _run(given: argparse.Namespace, say: Narrator, root: Path, at: list[Installation]) -> dict[str, Any]:
     _refuse_pairs(given)
+    _refuse_backend(given)
     options = index_settings.Options(given.index_url, given.torch_index, tuple(given.find_links), given.offline)
     request = Request(
         profile=given.profile,
@@ -155,8 +168,9 @@ def _failed(given: argparse.Namespace, say: Narrator, error: LabError) -> int:
 
 def _interrupted(given: argparse.Namespace, say: Narrator, arguments: Sequence[str], at: list[Installation]) -> int:
     step = at[0].at if at else ""
-    kept = shlex.join(argument for argument in arguments if argument != "--recreate")
-    again = without_credentials(f"{SCRIPT} {kept}")
+    begun = at and not at[0].anew  # what --recreate asked for is done then
+    kept = [argument for argument in arguments if argument != "--recreate"] if begun else arguments
+    again = without_credentials(f"{SCRIPT} {shlex.join(kept)}")
     say.line(f"interrupted in step {step}; what was finished is kept" if step else "interrupted: nothing was done")
     say.line(f"resume   {again}")
     if given.json:

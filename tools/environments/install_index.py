@@ -1,26 +1,28 @@
 """Does the package index answer? Asked beside everything else, so that a silent one is told in seconds.
 
 pip and uv would spend their retries first: 77 and 12 seconds where nothing answers at all. An index that does answer
-costs nothing: the question runs in the background, and no step waits for it.
+costs nothing: the question runs in the background, and no step waits for it. Only the removal of an old environment
+does, since nothing may be known then that would stop the new one.
 """
 
 from __future__ import annotations
 
 import threading
 
+from tools.environments.command_line import LEFT_BEHIND
 from tools.environments.errors import LabError
 from tools.environments.index_settings import NEXT_STEP, IndexSettings
 
 
 class IndexProbe:
-    """One question to the index in force, running in the background from the start."""
+    """One question to the index in force, running in the background from here on."""
 
     def __init__(self, settings: IndexSettings) -> None:
         self._settings = settings
         self._trouble: LabError | None = None
         self._thread: threading.Thread | None = None
         if not settings.offline:
-            self._thread = threading.Thread(target=self._ask, daemon=True)
+            self._thread = threading.Thread(target=self._ask, name=LEFT_BEHIND, daemon=True)
             self._thread.start()
 
     def wait(self) -> None:
@@ -38,7 +40,7 @@ class IndexProbe:
             raise LabError(trouble.wanted, trouble.found, f"check the network; {NEXT_STEP}{also}", trouble.where)
 
     def _ask(self) -> None:
-        from tools.environments import indexes  # here, so that its import runs beside the gate as well
+        from tools.environments import indexes  # here, so that its import runs in the background as well
 
         trouble = indexes.answers(self._settings.index_url or indexes.DEFAULT_INDEX)
         if trouble is not None and not indexes.cannot_judge(trouble):

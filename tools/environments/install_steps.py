@@ -16,7 +16,7 @@ from tools.environments import install_children, install_failures, installed_fil
 from tools.environments.backends import Commands
 from tools.environments.environment_lock import unwritable
 from tools.environments.errors import LabError
-from tools.environments.install_state import FOUNDATION, refused
+from tools.environments.install_state import FOUNDATION, asked, refused
 from tools.environments.install_text import Narrator
 from tools.environments.installed_files import Sweep
 from tools.environments.journal import Journal, Progress
@@ -91,11 +91,15 @@ def mend(work: Work, progress: Progress) -> tuple[str, ...]:
     broken = installed_files.sweep(site).broken
     known = progress.facts.get("baseline")
     strays = installed_files.strays(site, [*known, PTH_NAME]) if isinstance(known, list) else ()
+    again = tuple(step.id for step in work.plan.steps if step.id not in FOUNDATION)
     if not broken and not strays:
-        return progress.done
-    # Before anything is removed: a package may belong to a step that counts as done.
-    again = tuple(step.id for step in work.plan.steps if step.argv and step.id not in FOUNDATION)
-    work.journal.undo(again)
+        if "stamp" not in progress.done:
+            return progress.done
+        # It was finished and has no stamp any more. Nobody knows what else was taken out, and a package step that finds
+        # everything there takes a moment.
+        work.journal.undo(again)
+        return tuple(name for name in progress.done if name not in again)
+    work.journal.undo(again)  # before anything is removed: a package may belong to a step that counts as done
     installed_files.remove(site, broken)
     installed_files.remove_strays(site, strays)
     names = [item.distribution.name for item in broken] + list(strays)
@@ -223,7 +227,12 @@ def _whole(work: Work, sweep: Sweep) -> str:
     if pin is not None and found != (work.plan.torch, pin.cuda):
         version, cuda = found or ("none", None)
         wanted, where = f"{work.plan.torch} (CUDA {pin.cuda})", f"{version} (CUDA {cuda})"
-        raise refused(work.profile, work.prefix, [f"torch is {where} and not {wanted}: a later step replaced it"])
+        raise refused(
+            work.profile,
+            work.prefix,
+            [f"torch is {where} and not {wanted}: a later step replaced it"],
+            asked(work.request),
+        )
     return f"no conflicts, {sweep.files:,} files whole"
 
 

@@ -31,6 +31,10 @@ class Progress:
     finished: bool = False
 
 
+class DamagedJournalError(LabError):
+    """The file is no journal, or holds a line that this never wrote."""
+
+
 class Journal:
     """The journal of one environment.
 
@@ -42,7 +46,7 @@ class Journal:
         self.path = path
 
     def read(self) -> Progress | None:
-        """What was journalled; None where nothing was. LabError (torn) for a file this did not write."""
+        """What was journalled; None where nothing was. DamagedJournalError for a file this did not write."""
         try:
             raw = self.path.read_bytes()
         except FileNotFoundError:
@@ -105,7 +109,7 @@ class Journal:
             event = json.loads(line)
             return _next(progress, event)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            raise LabError(
+            raise DamagedJournalError(
                 wanted="a journal of this installer",
                 found=f"line {number} is damaged, so what this environment holds is not known",
                 next="build it anew: run the same command with --recreate",

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.environments import host_facts
+from tools.environments import host_facts, index_settings
 from tools.environments.errors import EXIT_USAGE, LabError
 from tools.environments.host_facts import Disk
 
@@ -69,12 +69,18 @@ def hub(model: str, environ: Mapping[str, str], *, time_limit_s: float = 5.0) ->
     name, _, revision = model.partition("@")
     folder = cache_folder(environ)
     cached = is_cached(folder, name, revision or "main")
-    offline = next((variable for variable in OFFLINE_VARIABLES if environ.get(variable, "").upper() in TRUE), None)
+    offline = next((variable for variable in OFFLINE_VARIABLES if _says_yes(variable, environ)), None)
     reached, answer = False, None
     if not cached and offline is None:
         reached, answer = _ask(environ, name, revision or "main", time_limit_s)
     endpoint = "HF_ENDPOINT" if environ.get("HF_ENDPOINT") else "the hub"
     return HubFacts(model, endpoint, offline, cached, reached, answer, host_facts.disk(folder))
+
+
+def _says_yes(variable: str, environ: Mapping[str, str]) -> bool:
+    """By the words that its reader takes: the hub's library, or this project for its own variable."""
+    said = environ.get(variable, "")
+    return said.strip().lower() in index_settings.TRUE if variable.startswith("TMLAB_") else said.upper() in TRUE
 
 
 def cache_folder(environ: Mapping[str, str]) -> Path:
