@@ -28,6 +28,8 @@ def shown(record: Record) -> Experiment:
     [
         (ModuleNotFoundError("no", name="matplotlib"), "not drawn: matplotlib is not installed here"),
         (LabError("room", "the disk is full", "free some space"), "not drawn: the disk is full → free some space"),
+        (ValueError("columns must be\n positive"), "not drawn: ValueError: columns must be positive\n"),
+        (MemoryError(), "not drawn: MemoryError\n"),
     ],
 )
 def test_a_picture_that_cannot_be_drawn_is_a_line_and_not_a_failure(
@@ -42,6 +44,24 @@ def test_a_picture_that_cannot_be_drawn_is_a_line_and_not_a_failure(
     assert words in out
     assert "cpu_mechanism" in out
     assert "a note" in out
+
+
+def test_a_drawing_that_breaks_leaves_the_json_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def draw(record: Record, folder: Path) -> NoReturn:
+        raise ValueError("columns must be positive")
+
+    record = cpu_record()
+    tell(replace(shown(record), picture=draw), Finished(record, tmp_path), as_json=True)
+    assert json.loads(capsys.readouterr().out) == record.to_json()
+
+
+def test_a_baseline_alone_has_no_picture_and_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    record = cpu_record(candidates=cpu_record().candidates[:1])
+    tell(EXPERIMENT, Finished(record, tmp_path), as_json=False)
+    out = capsys.readouterr().out
+    assert "picture  not drawn: no candidate was held against the baseline → compare formats" in out
+    assert "next     python -m experiments show" in out
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_as_json_nothing_but_the_record_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

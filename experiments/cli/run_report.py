@@ -68,6 +68,8 @@ def _picture(experiment: Experiment, finished: Finished) -> str:
         return f"not drawn: {error.name} is not installed here"
     except LabError as error:
         return f"not drawn: {error.found} → {error.next}"
+    except Exception as error:  # whatever drawing raises: the report and the --json are worth more than the picture
+        return f"not drawn: {type(error).__name__}: {' '.join(str(error).split())}".rstrip(": ")
 
 
 def _limits(record: Record) -> list[str]:

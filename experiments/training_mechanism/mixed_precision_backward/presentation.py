@@ -11,6 +11,7 @@ from experiments.evidence.record import Record
 from experiments.harness.concluding import gates_hold
 from experiments.harness.experiment import Table
 from experiments.training_mechanism.mixed_precision_backward.conclusions import collapsed
+from tools.environments.errors import LabError
 
 NOTHING = "—"
 
@@ -85,5 +86,12 @@ def _verdict(candidate: Candidate) -> str:
 
 
 def picture(record: Record, folder: Path) -> Path:
-    """Draw gradients.svg: error of each format beside what its rounding allows, underflow, and the scaler's walk."""
+    """Draw gradients.svg: error of each format beside what its rounding allows, underflow, and the scaler's walk.
+
+    Raises LabError when no candidate was held against the baseline: the record then has nothing to draw.
+    """
+    if not numerics.applies(record):
+        wanted = "a candidate held against the baseline"
+        mend = "compare formats under a new --run-label: --precision auto"
+        raise LabError(wanted, "no candidate was held against the baseline", mend)
     return numerics.draw(record, folder / f"{numerics.NAME}.svg")
