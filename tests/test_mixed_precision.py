@@ -339,8 +339,8 @@ def test_table_sentence_and_claim_write_a_share_and_a_change_alike(answers: dict
     bare = next(candidate for candidate in record.candidates if candidate.role == "control")
     share = percent(bare.numerics.underflow_share if bare.numerics else None)
     assert share.endswith(" %")
-    assert f"fp16, unscaled loses {share} of them" in record.decision.sentence
-    assert f"{share} of gradients underflow" in table(record).rows[3][-1]
+    assert f"its gate, with {share} of its gradients below fp16's normal range" in record.decision.sentence
+    assert f"{share} of gradients below fp16's normal range" in table(record).rows[3][-1]
     assert "65536 → 32768" in table(record).rows[2]
     assert any("scale 65536 → 32768" in claim.statement for claim in record.claims)
 

@@ -1,4 +1,4 @@
-"""Gradient error beside what rounding allows, gradients lost to underflow, and the walk of the loss scale."""
+"""Gradient error beside what rounding allows, gradients below the normal range, and the walk of the loss scale."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _underflow(axis: Any, lossy: Sequence[Candidate]) -> None:
     for place, share in enumerate(shares):
         canvas.note(axis, 100 * share, place, "none" if share == 0 else percent(share))
     axis.set_xlim(0, max(1.0, 130 * max(shares)))
-    axis.set_xlabel("gradient entries lost to underflow (zero or subnormal), %")
+    axis.set_xlabel("gradient entries below the format's normal range, %")
 
 
 def _scale(axis: Any, scaled: Sequence[Candidate]) -> None:

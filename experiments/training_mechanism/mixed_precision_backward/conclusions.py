@@ -66,7 +66,8 @@ def _numerics_sentence(observed: Observed, measured: list[Candidate]) -> str:
     for control in measured:
         share = control.numerics.underflow_share if control.numerics else None
         if control.role == "control" and share is not None and not gates_hold(control):
-            said.append(f"{control.name} loses {percent(share)} of them")
+            below = f"{percent(share)} of its gradients below fp16's normal range"
+            said.append(f"{control.name} fails its gate, with {below}")
     return "; ".join(said) + ". This says nothing about speed."
 
 

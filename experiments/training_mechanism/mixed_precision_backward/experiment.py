@@ -90,7 +90,7 @@ def candidates(workload: Workload, device: DeviceFacts, options: Options) -> tup
 
 
 def numerics(spec: CandidateSpec, gate: Answer | None, probes: Mapping[str, Answer]) -> Numerics | None:
-    """The number formats seen, the share of gradients that underflowed, and the scaler's history."""
+    """The number formats seen, the share of gradients below the normal range, and the scaler's history."""
     if gate is None:
         return None
     probe, lost = probes.get(PROBE), gate["underflow"]

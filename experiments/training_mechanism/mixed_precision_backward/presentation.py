@@ -79,14 +79,14 @@ def _verdict(candidate: Candidate) -> str:
     share = candidate.numerics.underflow_share if candidate.numerics else None
     words = []
     if candidate.role == "control" and share is not None:
-        words.append(f"{percent(share)} of gradients underflow")
+        words.append(f"{percent(share)} of gradients below fp16's normal range")
     if not gates_hold(candidate):
         words.append("gate failed")
     return ", ".join(words) or "gradients ok"
 
 
 def picture(record: Record, folder: Path) -> Path:
-    """Draw gradients.svg: error of each format beside what its rounding allows, underflow, and the scaler's walk.
+    """Draw gradients.svg: error of each format beside what rounding allows, small gradients, the scaler's walk.
 
     Raises LabError when no candidate was held against the baseline: the record then has nothing to draw.
     """
