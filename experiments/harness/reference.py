@@ -37,7 +37,7 @@ class Errors:
 
 
 def write(folder: Path, tensors: Mapping[str, Tensor], dtype: torch.dtype, scale: float = 1.0) -> None:
-    """Write tensors, divided by `scale`, as flat files in `folder`. Raises OSError, with its errno where the disk is full.
+    """Write tensors, divided by `scale`, as flat files in `folder`. Raises OSError, with its errno.
 
     `index.json` comes last: a folder without it is not whole.
     """
