@@ -42,6 +42,15 @@ def run(*arguments: str) -> int:
     return command.main(arguments, healthy)
 
 
+@pytest.mark.parametrize("seed", ["99999999999999999999999", "-9007199254740992"])
+def test_a_seed_that_no_record_can_hold_is_refused_first(
+    seed: str, runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("--page", "cross_entropy", f"--seed={seed}") == 2
+    assert "blocked --seed" in capsys.readouterr().err
+    assert not runs.exists()
+
+
 def test_one_page_passes_and_its_record_is_whole(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--page", "cross_entropy", "--run-label", "first", "--require-passed") == 0
     out = capsys.readouterr().out

@@ -13,15 +13,19 @@ from page_bench import ASSET, SHAPE, PageBench, weights_after
 from sample_observed import CARD, CPU, candidate, observed
 from torch import Tensor
 
+from experiments.cli.entry import main
+from experiments.evidence import store
 from experiments.evidence.candidate import Checks
 from experiments.harness.experiment import DeviceFacts, Options
+from experiments.harness.plan import refuse_unwritable
 from experiments.harness.program import MicroBatch
 from experiments.harness.workload import shorter
 from experiments.mechanisms.accumulation import divisors
 from experiments.models.batches import IGNORED, training_rows
-from experiments.training_mechanism.gradient_accumulation import accelerate_step, worker
+from experiments.training_mechanism.gradient_accumulation import accelerate_step, experiment, worker
 from experiments.training_mechanism.gradient_accumulation.conclusions import conclude
 from experiments.training_mechanism.gradient_accumulation.experiment import EXPERIMENT, candidates
+from tools.environments.errors import LabError
 
 SMOKE = EXPERIMENT.workloads["smoke"]
 RIGHT = ("2 x 4", "4 x 2", "8 x 1", "3 + 3 + 2", "4 x 2, Accelerate")
@@ -33,6 +37,12 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> PageBench:
     return PageBench(EXPERIMENT, tmp_path_factory.mktemp("gates"), sequence=32)
 
 
+@pytest.fixture(name="runs")
+def fixture_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TMLAB_RUNS", str(tmp_path / "runs"))
+    return tmp_path / "runs"
+
+
 @pytest.fixture(autouse=True)
 def fresh_accelerate() -> None:
     """Accelerate keeps precision and step count in process-wide singletons; a run has a process for each candidate."""
@@ -40,6 +50,52 @@ def fresh_accelerate() -> None:
 
     AcceleratorState._reset_state(reset_partial_state=True)
     GradientState._reset_state()
+
+
+# Names
+
+
+@pytest.mark.parametrize(
+    ("sizes", "name"),
+    [
+        ([8], "1 x 8"),
+        ([3, 3, 2], "3 + 3 + 2"),
+        ([3, 3, 3, 2], "3 + 3 + 3 + 2"),
+        ([3] * 42 + [2], "42 x 3 + 2"),
+        ([2] * 30 + [1], "30 x 2 + 1"),
+    ],
+)
+def test_unequal_pieces_are_named_one_by_one_only_while_that_is_short(sizes: list[int], name: str) -> None:
+    assert experiment.shown(sizes) == name
+
+
+@pytest.mark.parametrize("batch", [61, 97, 128])
+def test_any_batch_gives_names_that_a_record_takes(batch: int, runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A dry run goes through the whole plan, and its record is written and read back."""
+    size = ("--batch", str(batch), "--sequence", "16", "--rounds", "1", "--steps", "1", "--warmup", "0")
+    arguments = ("run", EXPERIMENT.name, *size, "--run-mode", "dry_run", "--run-label", f"b{batch}")
+    assert main(arguments) == 0, capsys.readouterr().err
+    names = [one.name for one in store.read(runs / EXPERIMENT.name / f"b{batch}" / "record.json").candidates]
+    assert experiment.shown(experiment.pieces(batch, experiment.uneven(batch) or 0)) in names
+
+
+def test_what_no_record_takes_is_refused_in_the_plan(
+    runs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(experiment, "MOST_SHOWN", 1000)
+    arguments = ("run", EXPERIMENT.name, "--batch", "128", "--run-mode", "dry_run", "--run-label", "long")
+    assert main(arguments) == 1
+    assert "wanted a name for each candidate" in capsys.readouterr().err
+    assert not runs.exists()
+
+
+def test_more_samples_than_a_record_holds_are_refused_in_the_plan() -> None:
+    specs = candidates(SMOKE, CPU, Options())
+    refuse_unwritable(specs, SMOKE)
+    with pytest.raises(LabError, match="timed candidates"):
+        refuse_unwritable(specs, replace(SMOKE, rounds=1000, steps=25))
+    with pytest.raises(LabError, match="taken twice"):
+        refuse_unwritable((*specs, specs[0]), SMOKE)
 
 
 # Rows of unequal length

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import errno
+import io
+import resource
+import signal
 from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor
 
+from experiments.evidence.vocabulary import JsonValue
 from experiments.harness import reference
+from experiments.harness.fork import run_forked
 
 CPU = torch.device("cpu")
 
@@ -69,3 +75,54 @@ def test_a_scaled_gradient_is_written_as_it_is_without_its_scale(tmp_path: Path)
     values = torch.tensor([1.0, -2.0, 3.0])
     reference.write(tmp_path / "r", {"a": values * 65536}, torch.float32, 65536.0)
     assert reference.errors({"a": values * 1024}, tmp_path / "r", torch.device("cpu"), 1024.0).overall == 0.0
+
+
+class _Full(io.RawIOBase):
+    """A disk with room for so many bytes, as Linux answers: first a short write, then ENOSPC, or nothing at all."""
+
+    def __init__(self, room: int, says: bool) -> None:
+        self.room, self.says = room, says
+
+    def write(self, data: object) -> int:
+        taken = min(self.room, len(memoryview(data)))  # type: ignore[arg-type]
+        if taken == 0 and self.says:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        self.room -= taken
+        return taken
+
+
+@pytest.mark.parametrize("says", [True, False])
+def test_a_short_write_is_a_full_disk(says: bool) -> None:
+    stream = _Full(100, says)
+    reference._write_all(stream, torch.zeros(20))  # type: ignore[arg-type]
+    assert stream.room == 20
+    with pytest.raises(OSError, match="No space left") as caught:
+        reference._write_all(stream, torch.zeros(20))  # type: ignore[arg-type]
+    assert caught.value.errno == errno.ENOSPC
+
+
+def test_a_file_cut_short_for_real_keeps_its_errno_and_a_full_device_stops_the_run(tmp_path: Path) -> None:
+    """A file size limit cuts the write as a full disk would; `/dev/full` is one."""
+
+    def limited(_: object) -> dict[str, JsonValue]:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (7168, 7168))
+        try:
+            reference.write(tmp_path / "limited", {"a": torch.zeros(6144)}, torch.float64)
+        except OSError as error:
+            return {"errno": error.errno}
+        return {"errno": 0}
+
+    assert run_forked(limited, time_limit_s=60).result == {"errno": errno.EFBIG}
+    full = tmp_path / "full"
+    full.mkdir()
+    (full / "0.bin").symlink_to("/dev/full")
+
+    def job(_: object) -> dict[str, JsonValue]:
+        reference.write(full, {"a": torch.zeros(6144)}, torch.float64)
+        return {}
+
+    outcome = run_forked(job, time_limit_s=60)
+    assert outcome.died is not None
+    assert outcome.died.kind == "DiskFull"
+    assert not reference.is_whole(full)

@@ -8,7 +8,7 @@ import pytest
 
 from experiments.cli import discovery
 from experiments.evidence.digests import digest_of
-from experiments.harness.workload import Workload, changed, check, shorter
+from experiments.harness.workload import Workload, changed, check, check_samples, shorter
 from experiments.models import registered_config
 from tools.environments.errors import EXIT_USAGE, LabError
 
@@ -54,6 +54,13 @@ def test_a_knob_that_was_not_given_stays_as_registered() -> None:
         ({"rounds": 0}, "--rounds"),
         ({"warmup": -1}, "--warmup"),
         ({"piece_of": 0}, "--piece-of"),
+        ({"seed": 2**53}, "--seed"),
+        ({"seed": -(2**53)}, "--seed"),
+        ({"steps": 10**20}, "--steps"),
+        ({"rounds": 3_000_000}, "--rounds"),
+        ({"warmup": 10**20}, "--warmup"),
+        ({"piece_of": 10**20}, "--piece-of"),
+        ({"steps": 10_000, "rounds": 3}, "--steps, --rounds"),
     ],
 )
 def test_a_workload_that_means_nothing_is_refused(knobs: dict[str, int], option: str) -> None:
@@ -68,6 +75,15 @@ def test_the_largest_batch_that_is_named_is_taken() -> None:
         check(changed(SMALL, batch=262145), SHAPE)
     assert caught.value.found == "262145 x 64"
     check(changed(SMALL, batch=262144), SHAPE)
+
+
+def test_the_largest_numbers_that_are_named_are_taken() -> None:
+    for knobs in ({"seed": 2**53 - 1}, {"seed": 1 - 2**53}, {"steps": 10_000}, {"rounds": 1000}, {"piece_of": 2**20}):
+        check(changed(SMALL, **knobs), SHAPE)
+    check_samples(changed(SMALL, rounds=100, steps=10), timed=25)
+    with pytest.raises(LabError, match="100 rounds x 10 steps x 26 timed candidates") as caught:
+        check_samples(changed(SMALL, rounds=100, steps=10), timed=26)
+    assert caught.value.code == EXIT_USAGE
 
 
 def test_the_ladder_shortens_the_sequence_first_then_the_batch_and_ends() -> None:

@@ -51,6 +51,18 @@ def test_a_record_without_a_level_is_graded_on_writing(tmp_path: Path) -> None:
     assert store.write(bare, tmp_path / "record.json", NOBODY) == gpu_record()
 
 
+def test_what_its_own_reader_refuses_is_never_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    procedure = replace(gpu_record().procedure, order_seed=2**53 + 1)
+    with pytest.raises(LabError, match="can be read back") as refused:
+        store.write(replace(gpu_record(), procedure=procedure), tmp_path / "record.json", NOBODY)
+    assert "2^53" in refused.value.wanted
+    assert "restore" not in refused.value.next
+    monkeypatch.setattr(store, "LARGEST_FILE", 100)
+    with pytest.raises(LabError, match="MiB"):
+        store.write(gpu_record(), tmp_path / "record.json", NOBODY)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_boast_is_refused_on_writing(tmp_path: Path) -> None:
     with pytest.raises(LabError) as refused:
         store.write(replace(cpu_record(), evidence_level="gpu_measured"), tmp_path / "record.json", NOBODY)

@@ -18,6 +18,7 @@ from pathlib import Path
 from experiments.conformance import catalogue, recording
 from experiments.evidence import labels, store
 from experiments.evidence.subject import ProfileFacts
+from experiments.harness.workload import check_seed
 from tools.environments import registry as registries
 from tools.environments import requirement_text
 from tools.environments.errors import EXIT_BLOCKED, EXIT_INTERRUPTED, EXIT_OK, LabError, render
@@ -66,6 +67,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _run(options: argparse.Namespace, preflight: Preflight) -> int:
     began, started = datetime.now(UTC), time.perf_counter()
+    check_seed(options.seed)
     asked = catalogue.IDS if options.all_part02 else [catalogue.find(page).id for page in options.page]
     label = options.run_label or began.strftime("%Y-%m-%d-%H%M%S")
     labels.check(label)

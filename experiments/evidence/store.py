@@ -24,7 +24,7 @@ def write(record: Record, path: Path, known: privacy.Known | None = None) -> Rec
     """Write a graded record to `path` and return it as written: private texts cleaned, limits worded anew.
 
     Raises LabError when the level is not the one `grade` finds, when the record contradicts itself or its schema,
-    when `path` exists, or when the disk is full; the file is then not there.
+    when its own bytes cannot be read back, when `path` exists, or when the disk is full; the file is then not there.
     """
     where = _shown(path)
     cleaned = privacy.clean(record, known or privacy.known_here())
@@ -39,7 +39,9 @@ def write(record: Record, path: Path, known: privacy.Known | None = None) -> Rec
     document = written.to_json()
     validation.validate(document, where)
     _refuse_faults(consistency.faults(written), where)
-    write_once(path, layout_text.dumps(document).encode("utf-8"), where)
+    data = layout_text.dumps(document).encode("utf-8")
+    _refuse_unreadable(data, where)
+    write_once(path, data, where)
     return written
 
 
@@ -65,6 +67,18 @@ def parse(data: bytes, where: str) -> Record:
     _refuse_faults(consistency.faults(record), where)
     _refuse_other_grade(record, where)
     return record
+
+
+def _refuse_unreadable(data: bytes, where: str) -> None:
+    """Read the bytes of a new record back before they reach the disk: a file nobody can read is no result."""
+    again = "nothing was written; measure again with fewer or smaller numbers under a new run label"
+    if len(data) > LARGEST_FILE:
+        found = f"{len(data) / 2**20:.1f} MiB"
+        raise LabError(f"a record of at most {LARGEST_FILE // 2**20} MiB", found, again, where)
+    try:
+        parse(data, where)
+    except LabError as error:
+        raise LabError(f"a record that can be read back: {error.wanted}", error.found, again, where) from None
 
 
 def _refuse_other_grade(record: Record, where: str) -> None:

@@ -7,14 +7,16 @@ compared here, and the first difference stops it.
 from __future__ import annotations
 
 import hashlib
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from experiments.evidence.codec import from_json, to_json
 from experiments.evidence.subject import ProfileFacts, Source
-from experiments.evidence.vocabulary import JsonValue, RunMode
+from experiments.evidence.vocabulary import NAME_PATTERN, JsonValue, RunMode
 from experiments.harness.experiment import CandidateSpec, DeviceFacts, Options
 from experiments.harness.schedule import Task, tasks
-from experiments.harness.workload import Workload
+from experiments.harness.workload import Workload, check_samples
 from experiments.models.source_types import ModelIdentity, ModelSource
 from tools.environments.errors import LabError
 
@@ -84,6 +86,21 @@ def read(value: object) -> Plan:
             next="begin again under a new --run-label",
             where="--resume",
         ) from error
+
+
+def refuse_unwritable(specs: Sequence[CandidateSpec], workload: Workload) -> None:
+    """Refuse candidates whose record could not be written, before anything is measured. Raises LabError."""
+    seen: set[str] = set()
+    for spec in specs:
+        if spec.name in seen or not re.search(NAME_PATTERN, spec.name):
+            raise LabError(
+                wanted="a name for each candidate: its own, on one line, of at most 120 characters",
+                found=f"{spec.name[:60]!r}, {'taken twice' if spec.name in seen else f'{len(spec.name)} characters'}",
+                next="take the registered workload, or another --batch; nothing was measured",
+                where="the plan",
+            )
+        seen.add(spec.name)
+    check_samples(workload, sum(1 for spec in specs if spec.timed and spec.unavailable is None))
 
 
 def order_seed(label: str, created_at: str) -> int:

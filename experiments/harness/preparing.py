@@ -81,7 +81,9 @@ def prepare(
         device = ask_device(kind, request.options.cap_gib)
     threads = 1 if shape.parameters < SMALL_MODEL else cores()
     created_at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    specs = request.experiment.candidates(request.workload, device, request.options)
+    specs = with_twin(request.experiment.candidates(request.workload, device, request.options))
+    specs = with_heads(specs, request.workload)
+    plans.refuse_unwritable(specs, request.workload)
     plan = Plan(
         experiment=request.experiment.name,
         label=request.label,
@@ -98,7 +100,7 @@ def prepare(
         manifest_digest=_manifest_digest(asset, request.workload),
         device=device,
         options=request.options,
-        specs=with_heads(with_twin(specs), request.workload),
+        specs=specs,
         threads=threads,
         order_seed=plans.order_seed(request.label, created_at),
     )

@@ -7,10 +7,13 @@ device, and as fast as the page cache (a memory map would fault in every page of
 
 from __future__ import annotations
 
+import errno
 import json
 import math
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
 
 import torch
@@ -34,7 +37,7 @@ class Errors:
 
 
 def write(folder: Path, tensors: Mapping[str, Tensor], dtype: torch.dtype, scale: float = 1.0) -> None:
-    """Write tensors, divided by `scale`, as flat files in `folder`. Raises OSError.
+    """Write tensors, divided by `scale`, as flat files in `folder`. Raises OSError, with its errno.
 
     `index.json` comes last: a folder without it is not whole.
     """
@@ -45,11 +48,22 @@ def write(folder: Path, tensors: Mapping[str, Tensor], dtype: torch.dtype, scale
         flat = tensor.detach().to(device="cpu", dtype=dtype).contiguous().view(-1)
         if scale != 1.0:
             flat = flat / scale
-        with (folder / f"{number}.bin").open("wb") as stream:
-            flat.numpy().tofile(stream)
+        # not ndarray.tofile: on a full disk it raises an OSError that says how much was written and has no errno
+        with (folder / f"{number}.bin").open("wb", buffering=0) as stream:
+            _write_all(stream, flat)
         index[name] = {"file": f"{number}.bin", "shape": list(tensor.shape)}
     text = json.dumps({"dtype": str(dtype).removeprefix("torch."), "tensors": index})
     (folder / "index.json").write_text(text, encoding="utf-8")
+
+
+def _write_all(stream: FileIO, flat: Tensor) -> None:
+    """All of a flat tensor. A short write is followed by another, which then says why it was short."""
+    view = flat.numpy().data.cast("B") if flat.numel() else memoryview(b"")  # an empty view cannot be cast
+    while view:
+        written = stream.write(view)
+        if not written:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        view = view[written:]
 
 
 def is_whole(folder: Path) -> bool:

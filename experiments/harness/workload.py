@@ -11,8 +11,14 @@ from experiments.evidence.digests import digest_of
 from experiments.evidence.vocabulary import JsonValue
 from experiments.models.registered_config import DecoderShape
 from tools.environments.errors import EXIT_USAGE, LabError
+from tools.environments.strict_json import LARGEST_INTEGER
 
 MOST_TOKENS = 2**24  # in one effective batch, whose rows are built in memory: far above what a card can train on
+MOST_SAMPLES = 25_000  # measured steps of all candidates: about 300 bytes each, in a record of at most 8 MiB
+MOST_STEPS = 10_000  # in one process
+MOST_ROUNDS = 1000  # each is a fresh process per candidate
+MOST_PIECES = 2**20
+LARGEST_SEED = LARGEST_INTEGER - 1  # torch takes 64 bits, a record's integers 53
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,19 +79,28 @@ def changed(registered: Workload, **knobs: object) -> Workload:
 
 def check(workload: Workload, shape: DecoderShape) -> None:
     """Refuse a workload that cannot mean anything. Raises LabError (wrong usage) naming the option to change."""
-    for option, value, least in (
-        ("--batch", workload.batch, 1),
-        ("--sequence", workload.sequence, 2),
-        ("--steps", workload.steps, 1),
-        ("--rounds", workload.rounds, 1),
-        ("--warmup", workload.warmup, 0),
-        ("--piece-of", workload.piece_of, 1),
+    check_seed(workload.seed)
+    for option, value, least, most in (
+        ("--batch", workload.batch, 1, None),  # its upper end hangs on the sequence: see below
+        ("--sequence", workload.sequence, 2, None),
+        ("--steps", workload.steps, 1, MOST_STEPS),
+        ("--rounds", workload.rounds, 1, MOST_ROUNDS),
+        ("--warmup", workload.warmup, 0, MOST_STEPS),
+        ("--piece-of", workload.piece_of, 1, MOST_PIECES),
     ):
         if value < least:
             raise LabError(
                 wanted=f"a whole number of at least {least}",
                 found=str(value),
                 next=f"leave {option} out to take the registered workload, or give {least} or more",
+                where=option,
+                code=EXIT_USAGE,
+            )
+        if most is not None and value > most:
+            raise LabError(
+                wanted=f"a whole number of at most {most}",
+                found=str(value),
+                next=f"leave {option} out to take the registered workload, or give {most} or less",
                 where=option,
                 code=EXIT_USAGE,
             )
@@ -103,6 +118,32 @@ def check(workload: Workload, shape: DecoderShape) -> None:
             found=f"{workload.batch} x {workload.sequence}",
             next=f"give --batch {MOST_TOKENS // workload.sequence} or less",
             where="--batch",
+            code=EXIT_USAGE,
+        )
+    check_samples(workload, timed=1)
+
+
+def check_seed(seed: int) -> None:
+    """Refuse a seed that a record cannot hold. Raises LabError (wrong usage)."""
+    if abs(seed) > LARGEST_SEED:
+        raise LabError(
+            wanted=f"a seed from -{LARGEST_SEED} to {LARGEST_SEED}",
+            found=str(seed),
+            next="leave --seed out to take the registered one, or give a smaller number",
+            where="--seed",
+            code=EXIT_USAGE,
+        )
+
+
+def check_samples(workload: Workload, timed: int) -> None:
+    """Refuse more measured steps than a record holds, `timed` candidates together. Raises LabError (wrong usage)."""
+    if workload.rounds * workload.steps * timed > MOST_SAMPLES:
+        of_all = f" x {timed} timed candidates" if timed > 1 else ""
+        raise LabError(
+            wanted=f"at most {MOST_SAMPLES} measured steps in one run, which is what a record holds",
+            found=f"{workload.rounds} rounds x {workload.steps} steps{of_all}",
+            next="give fewer --steps or --rounds",
+            where="--steps, --rounds",
             code=EXIT_USAGE,
         )
 

@@ -8,6 +8,7 @@ that. Accelerate runs the same pieces in its own loop.
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import groupby
 
 from experiments.evidence.candidate import Floor, Prediction
 from experiments.evidence.vocabulary import JsonValue
@@ -30,6 +31,8 @@ from experiments.harness.workload import Workload
 from experiments.training_mechanism.gradient_accumulation.conclusions import conclude
 
 ROWS: dict[str, JsonValue] = {"shortest_row": 0.125}  # row lengths from an eighth of the sequence to all of it
+
+MOST_SHOWN = 4  # unequal pieces named one by one: a candidate's name has to stay short
 
 WORKLOADS = {
     "smoke": Workload(name="smoke", model="tiny-qwen2", batch=8, sequence=64, steps=2, warmup=1, rounds=2, extra=ROWS),
@@ -94,8 +97,11 @@ def pieces(batch: int, rows: int) -> list[int]:
 
 
 def shown(sizes: list[int]) -> str:
-    """`4 x 2` for four micro-batches of two rows, `3 + 3 + 2` where they differ."""
-    return f"{len(sizes)} x {sizes[0]}" if len(set(sizes)) == 1 else " + ".join(map(str, sizes))
+    """`4 x 2` for four micro-batches of two rows, `3 + 3 + 2` where they differ, `42 x 3 + 2` where that gets long."""
+    if len(set(sizes)) > 1 and len(sizes) <= MOST_SHOWN:
+        return " + ".join(map(str, sizes))
+    runs = [(len(list(same)), size) for size, same in groupby(sizes)]
+    return " + ".join(f"{count} x {size}" if count > 1 or len(runs) == 1 else str(size) for count, size in runs)
 
 
 def halvings(batch: int) -> list[int]:
