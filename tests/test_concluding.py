@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from sample_observed import CARD, CPU, OLD_CARD, WORKLOAD, broken, candidate, observed
+from sample_observed import CARD, CPU, OLD_CARD, WORKLOAD, broken, candidate, gate, observed
 from sample_records import gpu_record
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
@@ -124,6 +124,17 @@ def test_a_baseline_that_does_not_repeat_itself_ends_every_comparison() -> None:
     assert found is not None
     assert found.code == "numerics_broken"
     assert found.sentence.startswith("twin does not repeat")
+
+
+def test_a_failed_float64_oracle_is_not_told_as_a_baseline_that_does_not_repeat_itself() -> None:
+    off, same = gate(0.5, against="float64 oracle"), gate(0.0)
+    base = replace(BASE, checks=Checks(finite=True, oracle=off))
+    checks = Checks(finite=True, gradient=same, update=same, oracle=off)
+    others = (candidate("a", checks=checks), candidate("twin", "baseline_again", checks=checks))
+    found = concluding.stands_in_the_way(observed(base, *others))
+    assert found is not None
+    assert (found.code, "float64" in found.sentence, "repeat" in found.sentence) == ("numerics_broken", True, False)
+    assert concluding.stands_in_the_way(observed(BASE, candidate("a"), others[1])) is None
 
 
 def test_a_control_is_never_the_reason() -> None:

@@ -11,7 +11,7 @@ import pytest
 from sample_records import cpu_record
 from zygote import ROOT, Zygote
 
-from experiments.cli import conclusions
+from experiments.cli import conclusions, discovery
 from experiments.evidence import source, store
 from experiments.evidence.conclusion import Claim
 from experiments.evidence.record import Record
@@ -61,13 +61,53 @@ def test_a_claim_too_many_is_found_out(concluded: Record) -> None:
         assert (found.status, found.found.split(":")[0]) == ("blocked", "a claim that does not follow")
 
 
-@pytest.mark.parametrize("name", ["activation_checkpointing/2026-11-30-b", "mixed_precision_backward/h200-a"])
-def test_of_a_record_of_schema_1_0_it_is_said_that_it_holds_no_answer_of_a_probe(name: str) -> None:
-    record = store.read(ROOT / "experiments" / "results" / f"{name}.json")
+COMMITTED = ("activation_checkpointing/2026-11-30-b", "mixed_precision_backward/h200-a")
+
+
+def committed(name: str) -> Record:
+    return store.read(ROOT / "experiments" / "results" / f"{name}.json")
+
+
+@pytest.mark.parametrize("name", COMMITTED)
+def test_a_record_of_other_sources_is_held_against_codes_and_kinds(name: str) -> None:
+    record = committed(name)
     found = conclusions.check(record)
-    assert (record.identity.schema_version, found.status) == ("1.0.0", "skipped")
-    assert "to recompute: " in found.found
+    assert (record.identity.schema_version, found.status) == ("1.0.0", "ok")
+    assert found.found.startswith(f"recomputed with other sources: decision {record.decision.code}, ")
     assert found.found.endswith("; what a probe found is not in a record of schema 1.0")
+    reworded = replace(record, decision=replace(record.decision, sentence="the same in other words"))
+    assert conclusions.check(reworded).status == "ok"
+
+
+@pytest.mark.parametrize("name", COMMITTED)
+def test_an_edited_record_of_other_sources_is_a_warning_that_names_its_commit(name: str) -> None:
+    record = committed(name)
+    free = Claim(kind="time", statement="fp16 is 100 x faster on any GPU", candidates=())
+    for edited, words in (
+        (replace(record, decision=replace(record.decision, code="adopt")), "decision adopt; these other sources: "),
+        (replace(record, claims=(*record.claims, free)), "a claim on time more"),
+        (replace(record, claims=()), "less than by these other sources"),
+    ):
+        found = conclusions.check(edited)
+        assert (found.status, words in found.found) == ("warning", True), found
+        commit = source.find_commit(record.source)
+        assert found.repair.endswith(f"git checkout {commit[:12]}" if commit else "the checkout it was run in")
+
+
+@pytest.mark.parametrize("name", [*COMMITTED, "gradient_accumulation/2026-11-30-b", "activation_offload/2026-11-30-b"])
+def test_a_free_claim_is_refused_of_every_experiment(name: str) -> None:
+    """A record as these sources would write it, and the same with one sentence more."""
+    bare = committed(name)
+    package = discovery.packages()[bare.identity.experiment]
+    ours = replace(bare, source=source.look(source.scope_of(package.replace(".", "/"))))
+    claims, decision = conclusions.concluded(discovery.load(bare.identity.experiment), ours)
+    record = replace(ours, claims=claims, decision=decision)
+    assert conclusions.check(record).status == "ok"
+    for kind in ("time", "memory", "gradient_equivalence"):
+        free = Claim(kind=kind, statement="fp16 is 100 x faster on any GPU", candidates=())
+        found = conclusions.check(replace(record, claims=(*claims, free)))
+        assert found.found == "a claim that does not follow: 'fp16 is 100 x faster on any GPU'"
+        assert found.status == "blocked"
 
 
 def test_no_version_number_lets_a_claim_through(concluded: Record) -> None:
@@ -83,12 +123,14 @@ def test_no_version_number_lets_a_claim_through(concluded: Record) -> None:
 
 
 def test_other_sources_and_other_commands_conclude_for_themselves(concluded: Record) -> None:
-    older = replace(concluded.source, digest="sha256:" + "0" * 64)
-    skipped = conclusions.check(replace(concluded, source=older))
-    assert (skipped.status, "other sources" in skipped.found) == ("skipped", True)
-    assert "probe" not in skipped.found
-    bare = conclusions.check(replace(concluded, source=replace(older, commit=None, dirty=None)))
-    assert "the checkout it was run in" in bare.found
+    older = replace(concluded.source, digest="sha256:" + "0" * 64, commit=None, dirty=None)
+    other = conclusions.check(replace(concluded, source=older))
+    assert (other.status, "with other sources" in other.found) == ("ok", True)
+    assert "probe" not in other.found
+    bare = conclusions.check(replace(concluded, source=older, decision=replace(concluded.decision, code="avoid")))
+    assert (bare.status, bare.repair) == ("warning", "recompute in the checkout it was run in")
+    broken = conclusions.check(replace(concluded, source=older, workload=replace(concluded.workload, knobs={"x": 1})))
+    assert (broken.status, "conclude nothing" in broken.found) == ("warning", True)
     elsewhere = replace(concluded, identity=replace(concluded.identity, experiment="conformance"))
     assert conclusions.check(elsewhere).status == "skipped"
 

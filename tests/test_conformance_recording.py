@@ -14,6 +14,7 @@ from experiments.evidence import grading, index, store
 from experiments.evidence.record import Record
 from experiments.evidence.subject import ProfileFacts
 from tools.documents import conformance_parts
+from tools.environments.errors import LabError
 from tools.environments.model import Check, Report
 
 DIGEST = "sha256:" + "0" * 64
@@ -64,6 +65,14 @@ def test_a_passed_page_keeps_error_tolerance_and_its_formula(tmp_path: Path) -> 
     assert written.decision.code == "numerics_ok"
     assert "1 of 1 faults noticed" in written.decision.sentence
     assert store.read(tmp_path / "record.json") == written
+
+
+def test_a_check_that_failed_over_a_shape_is_stored_and_one_beyond_its_tolerance_has_not_passed(tmp_path: Path) -> None:
+    failed = replace(PASSED, status="failed", reason="output differs at its shape")
+    survivor = replace(NOTICED, killed_by=None, how="")
+    store.write(record(page(failed, mutants=(survivor,))), tmp_path / "record.json")
+    with pytest.raises(LabError, match=r"oracle gate passed, although it has error 0\.5"):
+        store.write(record(page(replace(PASSED, worst_error=0.5))), tmp_path / "other.json")
 
 
 def test_a_failed_check_is_a_gate_that_did_not_pass() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -111,9 +112,21 @@ def test_devices_make_rows_of_their_own() -> None:
 
 
 def test_loading_a_folder_tells_what_is_no_record(tmp_path: Path) -> None:
-    store.write(gpu_record(), tmp_path / "x" / "a.json")
-    (tmp_path / "x" / "torn.json").write_bytes((tmp_path / "x" / "a.json").read_bytes()[:500])
+    folder = tmp_path / "activation_checkpointing"
+    store.write(gpu_record(), folder / "2026-12-01-a.json")
+    (folder / "torn.json").write_bytes((folder / "2026-12-01-a.json").read_bytes()[:500])
     entries, refused = index.load(tmp_path)
     assert [found.record.identity.run_label for found in entries] == ["2026-12-01-a"]
     assert len(refused) == 1
     assert refused[0].where.endswith("torn.json")
+
+
+def test_a_copy_of_a_record_under_another_name_is_refused(tmp_path: Path) -> None:
+    store.write(gpu_record(), tmp_path / "activation_checkpointing" / "2026-12-01-a.json")
+    for copy in ("activation_checkpointing/2026-12-01-zz.json", "other/2026-12-01-a.json"):
+        (tmp_path / copy).parent.mkdir(exist_ok=True)
+        shutil.copy(tmp_path / "activation_checkpointing" / "2026-12-01-a.json", tmp_path / copy)
+    entries, refused = index.load(tmp_path)
+    assert [entry.path.stem for entry in entries] == ["2026-12-01-a"]
+    assert [error.where for error in refused] == ["activation_checkpointing/2026-12-01-zz", "other/2026-12-01-a"]
+    assert refused[0].found == "activation_checkpointing/2026-12-01-a"

@@ -112,6 +112,18 @@ def test_safetensors_header_counts_a_tied_head_once(saved: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("dtype", ["I8", "U8", "BOOL", "F8_E4M3"])
+def test_weights_that_are_no_plain_floats_are_refused(tmp_path: Path, dtype: str) -> None:
+    path = tmp_path / "model.safetensors"
+    for word in (dtype, "BF16"):
+        header = json.dumps({"w": {"dtype": word, "shape": [1], "data_offsets": [0, 2]}}).encode()
+        path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(2))
+        if word == dtype:
+            with pytest.raises(LabError, match=f"'w' in '{dtype}'"):
+                safetensors_header.read(path)
+    assert list(safetensors_header.read(path)) == ["w"]
+
+
 _NUMBERS = st.integers(min_value=-(2**70), max_value=2**70)
 _ENTRY = st.dictionaries(
     st.sampled_from(["dtype", "shape", "data_offsets"]),

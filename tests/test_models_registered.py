@@ -53,11 +53,34 @@ def test_an_unknown_model_is_refused_with_the_nearest() -> None:
         ({"num_key_value_heads": 3}, "num_key_value_heads"),
         ({"rms_norm_eps": -1}, "rms_norm_eps"),
         ({"rope_theta": "big"}, "rope_theta"),
+        ({"rope_scaling": {"type": "linear", "factor": 4.0}}, "rope_scaling"),
+        ({"rope_scaling": {"rope_type": "yarn", "factor": 4.0}}, "rope_scaling"),
+        ({"rope_scaling": "linear"}, "rope_scaling"),
+        ({"rope_parameters": {"rope_type": "linear", "rope_theta": 1e6, "factor": 4.0}}, "rope_parameters"),
+        ({"use_sliding_window": True, "sliding_window": 16, "max_window_layers": 1}, "use_sliding_window"),
+        ({"use_sliding_window": True, "max_window_layers": 0}, "use_sliding_window"),
+        ({"layer_types": ["full_attention", "sliding_attention"]}, "layer_types"),
+        ({"hidden_act": "gelu"}, "hidden_act"),
     ],
 )
 def test_a_configuration_that_does_not_fit_is_refused_by_field(change: dict[str, object], word: str) -> None:
     with pytest.raises(LabError, match=word):
         registered_config.shape({**TINY, **change})
+
+
+@pytest.mark.parametrize(
+    "published",
+    [
+        {"use_sliding_window": False, "sliding_window": 32768, "max_window_layers": 0},
+        {"use_sliding_window": True, "sliding_window": 16, "max_window_layers": 2},
+        {"use_sliding_window": True, "sliding_window": None, "max_window_layers": 0},
+        {"use_sliding_window": False, "sliding_window": None, "layer_types": ["full_attention"] * 2},
+        {"rope_scaling": None},
+        {"rope_scaling": None, "rope_parameters": {"rope_type": "default", "rope_theta": 1e6}},
+    ],
+)
+def test_what_is_there_and_changes_nothing_is_accepted(published: dict[str, object]) -> None:
+    assert registered_config.shape({**TINY, **published}) == registered_config.shape(TINY)
 
 
 def test_rope_theta_is_read_where_newer_configurations_keep_it() -> None:

@@ -15,7 +15,7 @@ from sample_records import cpu_record, gpu_record
 
 from experiments.cli import discovery, results_verify
 from experiments.cli import results as results_command
-from experiments.evidence import labels, source, summary
+from experiments.evidence import labels, source, store, summary
 from experiments.evidence.record import Record
 from tools.environments.errors import LabError
 from tools.environments.layout import ROOT
@@ -155,6 +155,18 @@ def test_verify_tells_what_it_recomputed(capsys: pytest.CaptureFixture[str]) -> 
         assert words in out
 
 
+def test_a_copied_record_is_refused_among_the_results(capsys: pytest.CaptureFixture[str], places: Path) -> None:
+    run_of(committed())
+    assert call(capsys, "results", "promote", LABEL)[0] == 0
+    folder = places / "results" / NAME
+    (folder / "zz.json").write_bytes((folder / f"{LABEL}.json").read_bytes())
+    code, out, _ = call(capsys, "results", "verify")
+    assert (code, f"blocked · {NAME}/zz\n" in out) == (1, True)
+    code, out, _ = call(capsys, "report", "--json")
+    told = json.loads(out)
+    assert (code, len(told["refused"]), sum(len(row["run_labels"]) for row in told["rows"])) == (1, 1, 1)
+
+
 def test_verify_of_a_broken_or_missing_record_is_blocked(capsys: pytest.CaptureFixture[str], places: Path) -> None:
     (places / "torn.json").write_text("{")
     code, out, _ = call(capsys, "results", "verify", "torn.json", "nobody")
@@ -279,12 +291,19 @@ def test_a_usage_error_among_labels_is_still_wrong_usage() -> None:
 
 
 def test_several_records_are_told_in_a_line_each_unless_something_stands_in_the_way(
-    capsys: pytest.CaptureFixture[str], places: Path
+    capsys: pytest.CaptureFixture[str], places: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = run_of(committed())
+    measured = ROOT / "experiments" / "results" / "gradient_accumulation" / "2026-11-30-b.json"
+    (places / "good.json").write_bytes(measured.read_bytes())
+    registered = [store.read(path).workload, store.read(measured).workload]
+    digests = {NAME: {registered[0].name: registered[0].digest}, measured.parent.name: {"smoke": registered[1].digest}}
+    monkeypatch.setattr(discovery, "registered_digests", lambda: digests)
     (places / "torn.json").write_text("{")
-    code, out, _ = call(capsys, "results", "verify", str(path), "torn.json")
+    code, out, _ = call(capsys, "results", "verify", "good.json", str(path), "torn.json")
     assert code == 1
-    assert f"ok · {path.relative_to(places)} · gpu_measured · {committed().decision.code}\n" in out
+    assert "ok · good.json · cpu_mechanism · numerics_ok\n" in out
+    assert f"warning · {path.relative_to(places)} · gpu_measured · {committed().decision.code}\n" in out
+    assert out.count("record.conclusions") == 1
     assert "blocked · torn.json\n  blocked   record.valid" in out
     assert "record.summaries" not in out

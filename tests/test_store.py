@@ -260,6 +260,10 @@ def _put(field: str, value: object) -> Callable[[Any], None]:
     return lambda document: document.__setitem__(field, value)
 
 
+def _gate(word: str, **changes: object) -> Callable[[Any], None]:
+    return lambda document: document["candidates"][2]["checks"][word].update(changes)
+
+
 @pytest.mark.parametrize(
     ("change", "named"),
     [
@@ -288,6 +292,10 @@ def _put(field: str, value: object) -> Callable[[Any], None]:
         (lambda d: d["candidates"][0]["predictions"][0].__setitem__("residual", 0.5), "residual"),
         (lambda d: d["candidates"][0]["predictions"][0].__setitem__("residual", None), "residual"),
         (lambda d: d["candidates"][0].__setitem__("marks", ["not_executed"]), "marked not_executed"),
+        (_gate("gradient", error=0.9, tolerance=1e-6), "gradient gate passed, although it has error 0.9"),
+        (_gate("update", error=None), "update gate passed, although it has error None"),
+        (_gate("update", tolerance=None), "tolerance None"),
+        (_gate("gradient", passed=False), "gradient gate failed, although"),
         (lambda d: d["comparisons"][0].__setitem__("candidate", "nobody"), "no candidate is called"),
     ],
 )

@@ -1,8 +1,8 @@
 """Do a record's decision and claims still follow from its candidates? Asked by `results verify` and `promote`.
 
 An experiment concludes by a pure function of candidates and comparisons, so the same sources must conclude the same
-again, claim by claim. A record of schema 1.0 does not hold what a probe found out, and these sources write none: the
-checkout it was run in counts its claims that rest on a probe, and leaves them.
+again, claim by claim. Other sources must come to the same decision code and kinds of claims, or a warning says where to
+recompute. A record of schema 1.0 does not hold what a probe found out, so its claims of that kind may be more.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from experiments.evidence.record import Record
 from experiments.evidence.verifying import NEW_RUN
 from experiments.harness.experiment import DeviceFacts, Experiment, Observed
 from experiments.harness.workload import Workload
+from tools.environments.errors import LabError
 from tools.environments.model import Check
 
 ID = "record.conclusions"
+PROBED = "gradient_equivalence"  # the kind of claim that may rest on a probe
+NOTHING = (LookupError, TypeError, ValueError, AttributeError, LabError)  # an edited answer may be any JSON
 
 
 def check(record: Record) -> Check:
-    """One check: blocked where the same sources conclude otherwise, skipped where these are other sources."""
+    """One check: blocked where the same sources conclude otherwise, a warning where other sources do."""
     wanted = "claims and decision that follow from the candidates"
     package = discovery.packages().get(record.identity.experiment)
     if package is None:
         return Check(ID, "skipped", wanted, "not one of experiments/<topic>/: its own command concludes")
+    experiment = discovery.load(record.identity.experiment)
     here = source.look(source.scope_of(package.replace(".", "/")))
     if (here.scope, here.digest) != (record.source.scope, record.source.digest):
-        where = f"git checkout {record.source.commit[:12]}" if record.source.commit else "the checkout it was run in"
-        held = all(candidate.probes is not None for candidate in record.candidates)
-        lacking = "" if held else "; what a probe found is not in a record of schema 1.0"
-        return Check(ID, "skipped", wanted, f"other sources than this checkout's; to recompute: {where}{lacking}")
-    experiment = discovery.load(record.identity.experiment)
+        return _by_other_sources(experiment, record, wanted)
     try:
         claims, decision = concluded(experiment, record)
-    except (LookupError, TypeError, ValueError) as error:  # an edited answer may be any JSON
+    except NOTHING as error:
         return Check(ID, "blocked", wanted, f"nothing can be concluded: {ascii(error)[:80]}", NEW_RUN)
     if record.decision != decision:
         return Check(ID, "blocked", wanted, f"another decision: {record.decision.sentence[:80]!a}", NEW_RUN)
@@ -48,6 +48,37 @@ def check(record: Record) -> Check:
     if rest:
         return Check(ID, "blocked", wanted, f"a claim that does not follow: {rest[0][1][:80]!a}", NEW_RUN)
     return Check(ID, "ok", wanted, f"decision recomputed, claims recomputed: {len(claims)}")
+
+
+def _by_other_sources(experiment: Experiment, record: Record, wanted: str) -> Check:
+    """What this checkout concludes from a record of another: sentences may differ, codes and kinds should not."""
+    held = all(candidate.probes is not None for candidate in record.candidates)
+    lacking = "" if held else "; what a probe found is not in a record of schema 1.0"
+    try:
+        claims, decision = concluded(experiment, record)
+    except NOTHING as error:
+        return _differing(record, wanted, f"these other sources conclude nothing: {ascii(error)[:80]}")
+    if record.decision.code != decision.code:
+        return _differing(record, wanted, f"decision {record.decision.code}; these other sources: {decision.code}")
+    written, drawn = (Counter(claim.kind for claim in found) for found in (record.claims, claims))
+    lost, rest = sorted(drawn - written), sorted(written - drawn)
+    if not held:
+        rest = [kind for kind in rest if kind != PROBED]
+    if lost:
+        return _differing(record, wanted, f"a claim on {lost[0]} less than by these other sources{lacking}")
+    if rest:
+        return _differing(record, wanted, f"a claim on {rest[0]} more than by these other sources{lacking}")
+    found = f"recomputed with other sources: decision {decision.code}, kinds of {len(claims)} claims{lacking}"
+    return Check(ID, "ok", wanted, found)
+
+
+def _differing(record: Record, wanted: str, found: str) -> Check:
+    """A warning: the record may have been edited, or these sources conclude otherwise than those it was made with."""
+    commit = source.find_commit(record.source)
+    mend = (
+        f"recompute with its own: git checkout {commit[:12]}" if commit else "recompute in the checkout it was run in"
+    )
+    return Check(ID, "warning", wanted, found, mend)
 
 
 def concluded(experiment: Experiment, record: Record) -> tuple[tuple[Claim, ...], Decision]:

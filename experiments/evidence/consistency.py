@@ -10,6 +10,8 @@ from experiments.evidence.codec import later
 from experiments.evidence.digests import digest_of
 from experiments.evidence.record import Record
 
+CONFORMANCE = "conformance"  # the command whose gates are its checks and the faults they have to notice
+
 
 def faults(record: Record) -> list[str]:
     """Everything the record says twice and differently, or could not have been. Empty when it is consistent."""
@@ -68,6 +70,8 @@ def _each_candidate(record: Record) -> Iterator[str]:
             if held != wanted:
                 yield f"candidate {candidate.name!a} {'has' if held else 'lacks'} {name}, of schema version {version}"
         yield from (f"candidate {candidate.name!a}: {fault}" for fault in _candidate(candidate))
+        foreign = record.identity.experiment == CONFORMANCE
+        yield from (f"candidate {candidate.name!a}: {fault}" for fault in _gates(candidate, foreign))
         if record.identity.run_mode == "dry_run" and candidate.samples:
             yield f"candidate {candidate.name!a} has samples, although the run was dry"
 
@@ -87,6 +91,22 @@ def _candidate(candidate: Candidate) -> Iterator[str]:
         expected = None if measured is None or predicted == 0 else measured / predicted - 1
         if not _near(prediction.residual, expected):
             yield f"residual of {prediction.quantity} is not measured / predicted - 1"
+
+
+def _gates(candidate: Candidate, foreign: bool) -> Iterator[str]:
+    """A gate has passed exactly where its error is known and within its tolerance.
+
+    `foreign` records are of the conformance command: a fault put in on purpose has no error there, and a check may fail
+    over a shape, or over its next value, after the error that is told.
+    """
+    checks = candidate.checks
+    for word, gate in (("gradient", checks.gradient), ("update", checks.update), ("oracle", checks.oracle)):
+        if gate is None or (foreign and (not gate.passed or candidate.role == "control")):
+            continue
+        within = gate.error is not None and gate.tolerance is not None and gate.error <= gate.tolerance
+        if gate.passed != within:
+            told = f"error {gate.error}, tolerance {gate.tolerance}"
+            yield f"{word} gate {'passed' if gate.passed else 'failed'}, although it has {told}"
 
 
 def _near(found: float | None, expected: float | None) -> bool:

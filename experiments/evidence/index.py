@@ -12,7 +12,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from experiments.evidence import store
+from experiments.evidence import results, store
 from experiments.evidence.candidate import Candidate, Interval
 from experiments.evidence.compare import differing
 from experiments.evidence.record import Record
@@ -49,15 +49,25 @@ class Row:
 
 
 def load(folder: Path) -> tuple[tuple[Entry, ...], tuple[LabError, ...]]:
-    """Every record below `folder` in order of path, and a finding for each file that is none."""
-    entries, refused = [], []
+    """Every record below `folder` in order of path, and a finding for each file that is none.
+
+    A copy under another name is none: it would count twice.
+    """
+    entries: list[Entry] = []
+    refused: list[LabError] = []
     for path in sorted(folder.rglob("*.json")):
         try:
-            entries.append(Entry(path, store.read(path)))
+            record = store.read(path)
         except MissingPackageError:
             raise
         except LabError as error:
             refused.append(error)
+            continue
+        other = results.misplaced(record, path.parent.name, path.stem, f"{path.parent.name}/{path.stem}")
+        if other is None:
+            entries.append(Entry(path, record))
+        else:
+            refused.append(other)
     return tuple(entries), tuple(refused)
 
 

@@ -158,9 +158,17 @@ def _read(experiment: str, label: str, path: Path, state: State) -> Found:
         raise
     except LabError as error:
         return Found(experiment, label, path, "unreadable", error=error)
-    if (record.identity.experiment, record.identity.run_label) != (experiment, label):
-        found = f"{record.identity.experiment}/{record.identity.run_label}"
-        wanted, mend = f"the record of {experiment}/{label}", "move the file back where it was"
-        other = LabError(wanted, found, mend, path.name)
+    other = misplaced(record, experiment, label, path.name)
+    if other is not None:
         return Found(experiment, label, path, "unreadable", error=other)
     return Found(experiment, label, path, state, record)
+
+
+def misplaced(record: Record, experiment: str, label: str, where: str) -> LabError | None:
+    """The finding about a record that lies in the place of another `experiment` or `label`; None in its own."""
+    identity = record.identity
+    if (identity.experiment, identity.run_label) == (experiment, label):
+        return None
+    found = f"{identity.experiment}/{identity.run_label}"
+    mend = "move the file back where it was; remove it if it is a copy"
+    return LabError(f"the record of {experiment}/{label}", found, mend, where)

@@ -6,6 +6,7 @@ Pure functions of finished candidates. A page adds what only it can say.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from experiments.evidence.candidate import Candidate
 from experiments.evidence.conclusion import Claim, Comparison, Decision
@@ -105,8 +106,11 @@ def stands_in_the_way(observed: Observed) -> Decision | None:
         return Decision(code="not_measured", sentence="Nothing was executed: the plan is well-formed.")
     baseline = next((c for c in taken if c.is_baseline), None)
     twin = next((c for c in observed.candidates if c.role == "baseline_again" and c.status == "ok"), None)
-    if twin is not None and not gates_hold(twin):
+    if twin is not None and not _repeats(twin):
         said = f"{twin.name} does not repeat the baseline's gradients within rounding: nothing can be compared with it."
+        return Decision(code="numerics_broken", sentence=said)
+    if baseline is not None and _off_float64_alone(baseline):
+        said = f"{baseline.name} is not within rounding of the float64 decoder: one of the two computes another model."
         return Decision(code="numerics_broken", sentence=said)
     broken = names(c for c in taken if lost_numbers(c))
     if broken:
@@ -120,6 +124,16 @@ def stands_in_the_way(observed: Observed) -> Decision | None:
         return None
     said = "; ".join(f"{c.name}: {c.failure.kind} in {c.failure.phase}" for c in taken if c.failure)
     return Decision(code="inconclusive", sentence=f"Nothing ran that could be compared ({said}).")
+
+
+def _repeats(twin: Candidate) -> bool:
+    """Finite, and as the baseline: what lies between both and float64 is no word on whether one repeats the other."""
+    return gates_hold(replace(twin, checks=replace(twin.checks, oracle=None)))
+
+
+def _off_float64_alone(baseline: Candidate) -> bool:
+    """Whether the float64 oracle is what failed, and nothing else: every candidate fails it with the baseline."""
+    return baseline.status == "ok" and not gates_hold(baseline) and _repeats(baseline)
 
 
 def lost_numbers(candidate: Candidate) -> bool:

@@ -21,6 +21,9 @@ from tools.environments.errors import EXIT_USAGE, LabError
 DATA = Path(__file__).resolve().parent / "data"
 FILES: Mapping[str, str] = {"tiny-qwen2": "tiny-qwen2.json", "Qwen/Qwen2.5-0.5B": "qwen2.5-0.5b.json"}
 
+WINDOW, WINDOW_FROM = 4096, 28  # Transformers' defaults of sliding_window and max_window_layers
+UNCHANGED = "use the model's own config.json unchanged; only the Qwen2 architecture is measured here"
+
 
 @dataclass(frozen=True, slots=True)
 class DecoderShape:
@@ -97,6 +100,7 @@ def shape(values: Mapping[str, object], where: str = "config.json") -> DecoderSh
 
     if values.get("model_type") != "qwen2":
         raise _wrong(where, "model_type", "qwen2", values.get("model_type"))
+    _refuse_what_nothing_here_reads(values, where)
     rope = values.get("rope_parameters")
     theta = values.get("rope_theta", rope.get("rope_theta") if isinstance(rope, Mapping) else None)
     found = DecoderShape(
@@ -118,6 +122,26 @@ def shape(values: Mapping[str, object], where: str = "config.json") -> DecoderSh
     return found
 
 
+def _refuse_what_nothing_here_reads(values: Mapping[str, object], where: str) -> None:
+    """The float64 decoder and the predictions know plain rotary positions, full attention and SiLU only."""
+    mend = "choose a model without it: the float64 decoder and the predictions do not know it"
+    for key in ("rope_scaling", "rope_parameters"):
+        rope = values.get(key)
+        kind = (rope.get("rope_type") or rope.get("type")) if isinstance(rope, Mapping) else rope
+        if kind not in (None, "default"):
+            raise _wrong(where, key, "none, or of the default type", rope, mend)
+    if values.get("hidden_act", "silu") != "silu":
+        raise _wrong(where, "hidden_act", "silu", values.get("hidden_act"), mend)
+    kinds = values.get("layer_types")
+    if kinds is not None and (not isinstance(kinds, list) or any(kind != "full_attention" for kind in kinds)):
+        raise _wrong(where, "layer_types", "full_attention in every layer", kinds, mend)
+    window = values.get("sliding_window", WINDOW) if values.get("use_sliding_window") else None
+    first, layers = values.get("max_window_layers", WINDOW_FROM), values.get("num_hidden_layers")
+    inactive = isinstance(first, int) and isinstance(layers, int) and first >= layers
+    if kinds is None and window is not None and not inactive:
+        raise _wrong(where, "use_sliding_window", "false, or a window that no layer has", window, mend)
+
+
 def asset(model_id: str) -> ModelAsset:
     """The registered architecture with seeded random weights. Raises LabError for an id that is not registered."""
     values = config(model_id)
@@ -133,10 +157,10 @@ def asset(model_id: str) -> ModelAsset:
     return ModelAsset(identity=identity, config=values)
 
 
-def _wrong(where: str, key: str, wanted: str, found: object) -> LabError:
+def _wrong(where: str, key: str, wanted: str, found: object, mend: str = UNCHANGED) -> LabError:
     return LabError(
         wanted=f"{key}: {wanted}",
         found=repr(found)[:80],
-        next="use the model's own config.json unchanged; only the Qwen2 architecture is measured here",
+        next=mend,
         where=where,
     )

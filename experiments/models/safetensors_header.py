@@ -16,6 +16,7 @@ from tools.environments.errors import LabError
 
 LENGTH_BYTES = 8
 HEADER_LIMIT = 100_000_000  # bytes; the format's own limit
+FLOATS = ("F64", "F32", "BF16", "F16")  # narrower types mean nothing without scales, which nothing here reads
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ class StoredTensor:
 
 
 def read(path: Path) -> dict[str, StoredTensor]:
-    """The tensors of a file. Raises LabError for a file that is cut short, longer than it says, or no safetensors."""
+    """The tensors of a file. Raises LabError for one that is cut short, too long, no safetensors, or not of floats."""
     size = path.stat().st_size
     with path.open("rb") as stream:
         length = int.from_bytes(stream.read(LENGTH_BYTES), "little")
@@ -48,6 +49,14 @@ def read(path: Path) -> dict[str, StoredTensor]:
     expected = LENGTH_BYTES + length + end
     if expected != size:
         raise _broken(path, f"{size} bytes where its header speaks of {expected}")
+    for name, tensor in tensors.items():
+        if tensor.dtype not in FLOATS:
+            raise LabError(
+                wanted=f"{path.name}: weights in {', '.join(FLOATS)}",
+                found=f"{ascii(name)[:60]} in {ascii(tensor.dtype)[:20]}",
+                next="use the model's weights as they were before they were quantised",
+                where=path.name,
+            )
     return tensors
 
 
