@@ -127,13 +127,13 @@ def own_engine(folder: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     command += ["--pidfile", str(folder / "pid"), "--host", f"unix://{socket}", "--iptables=false", "--bridge=none"]
     process = _start(command, folder / "log")
     try:
-        restarted = False
-        for _ in range(120):
+        tries = 1
+        for _ in range(240):
             if process.poll() is not None:
                 last = (folder / "log").read_text(errors="replace").strip().splitlines()[-1:]
-                if restarted or "timeout waiting for containerd" not in "".join(last):
+                if tries == 5 or "timeout waiting for containerd" not in "".join(last):
                     pytest.skip(f"a second dockerd does not run here: {last}")
-                process, restarted = _start(command, folder / "log"), True  # dockerd waits 15 s: too short under load
+                process, tries = _start(command, folder / "log"), tries + 1  # dockerd waits 15 s: too short under load
             if socket.exists() and _answers(socket):
                 break
             time.sleep(0.5)
