@@ -110,13 +110,14 @@ def test_a_quote_that_is_not_closed_is_wrong_usage(clone: Path, pipeline: str) -
     assert calls(clone) == []
 
 
-@pytest.mark.parametrize(("given", "code"), [("ci.matrix", 0), ("--list", 1)])  # the list is invoke's own to answer for
-def test_a_reader_that_has_gone_is_no_fault(given: str, code: int) -> None:
+@pytest.mark.parametrize(("given", "codes"), [("ci.matrix", (0,)), ("--list", (0, 1))])  # the list is invoke's own
+def test_a_reader_that_has_gone_is_no_fault(given: str, codes: tuple[int, ...]) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     done = subprocess.run([*INVOKE, given], cwd=ROOT, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
     os.close(writing)
-    assert (done.returncode, done.stderr) == (code, "")
+    assert done.returncode in codes
+    assert done.stderr == ""
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")

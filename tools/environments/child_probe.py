@@ -118,6 +118,8 @@ class Probe:
                     tail = (tail + piece)[-TAIL_BYTES:]
             if not ready and self._child.poll() is not None:
                 break  # it ended, though something it started keeps the pipe open
+        if self._printed in open_fds and select.select([self._printed], [], [], 0)[0]:
+            tail = (tail + os.read(self._printed, BLOCK_BYTES))[-TAIL_BYTES:]
         return text, tail, True
 
     def _judge(self, text: bytes, tail: str, in_time: bool) -> ProbeFacts:

@@ -34,6 +34,8 @@ def main(spec: dict[str, Any]) -> None:
             _say(fd, {"step": step, "ok": True, "facts": facts})
         except BaseException as error:  # an import may raise anything, SystemExit and KeyboardInterrupt too
             _say(fd, {"step": step, "ok": False, "error": f"{type(error).__name__}: {error}"[:500]})
+    with contextlib.suppress(OSError, ValueError):
+        sys.stdout.flush()  # what packages printed is part of what is told of a child: before the end is told
     _say(fd, {"end": True})
 
 
@@ -100,6 +102,4 @@ STEPS = {"import": import_module, "torch-facts": torch_facts, "operate": operate
 
 if __name__ == "__main__":
     main(json.loads(sys.argv[1]))
-    with contextlib.suppress(OSError, ValueError):
-        sys.stdout.flush()  # what packages printed is part of what is told of a child
     os._exit(0)
