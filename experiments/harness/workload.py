@@ -77,6 +77,16 @@ def changed(registered: Workload, **knobs: object) -> Workload:
     return replace(registered, **{key: value for key, value in knobs.items() if value is not None})  # type: ignore[arg-type]
 
 
+def _out_of_bounds(option: str, value: int, words: str, beyond: str, bound: int) -> LabError:
+    return LabError(
+        wanted=f"a whole number of {words} {bound}",
+        found=str(value),
+        next=f"leave {option} out to take the registered workload, or give {bound} or {beyond}",
+        where=option,
+        code=EXIT_USAGE,
+    )
+
+
 def check(workload: Workload, shape: DecoderShape) -> None:
     """Refuse a workload that cannot mean anything. Raises LabError (wrong usage) naming the option to change."""
     check_seed(workload.seed)
@@ -89,21 +99,9 @@ def check(workload: Workload, shape: DecoderShape) -> None:
         ("--piece-of", workload.piece_of, 1, MOST_PIECES),
     ):
         if value < least:
-            raise LabError(
-                wanted=f"a whole number of at least {least}",
-                found=str(value),
-                next=f"leave {option} out to take the registered workload, or give {least} or more",
-                where=option,
-                code=EXIT_USAGE,
-            )
+            raise _out_of_bounds(option, value, "at least", "more", least)
         if most is not None and value > most:
-            raise LabError(
-                wanted=f"a whole number of at most {most}",
-                found=str(value),
-                next=f"leave {option} out to take the registered workload, or give {most} or less",
-                where=option,
-                code=EXIT_USAGE,
-            )
+            raise _out_of_bounds(option, value, "at most", "less", most)
     if workload.sequence > shape.positions:
         raise LabError(
             wanted=f"a sequence within the {shape.positions} positions of {workload.model}",
