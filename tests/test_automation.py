@@ -18,6 +18,7 @@ from bootstrap_checkout import (
     copy_checkout,
     environ,
     fill_index,
+    made_current,
     served,
     start,
     wait_until,
@@ -59,13 +60,7 @@ def shared_clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def made(shared_clone: Path, index: Index) -> Path:
-    """A clone whose environment is current; what a test breaks, the next use mends."""
-    if not shared_clone.exists():  # a test has moved it
-        shared_clone.with_name("elsewhere").rename(shared_clone)
-    automation_requirements(shared_clone).write_text("nox>=2026\n")
-    assert call(shared_clone, **environ(index))[0] == 0
-    index.asked.clear()
-    return shared_clone
+    return made_current(shared_clone, index)
 
 
 @pytest.mark.parametrize("change", ["requirements", "interpreter gone", "torn stamp", "moved", *DAMAGES])

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from bootstrap_checkout import (
     Index,
-    automation_requirements,
     call,
     copy_checkout,
     environ,
     fill_index,
+    made_current,
     served,
     start,
     wait_until,
@@ -47,13 +47,7 @@ def shared_clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def made(shared_clone: Path, index: Index) -> Path:
-    """A clone whose environment is current; what a test breaks, the next use mends."""
-    if not shared_clone.exists():  # a test has moved it
-        shared_clone.with_name("elsewhere").rename(shared_clone)
-    automation_requirements(shared_clone).write_text("nox>=2026\n")
-    assert call(shared_clone, **environ(index))[0] == 0
-    index.asked.clear()
-    return shared_clone
+    return made_current(shared_clone, index)
 
 
 def test_the_first_call_makes_it_and_hands_over(clone: Path, index: Index) -> None:
