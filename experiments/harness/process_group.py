@@ -103,7 +103,8 @@ class ProcessGroup:
         _look_at(member.pid)
         process_watch.send(-member.pid, signal.SIGKILL)
         self._end_orphans()
-        _watcher().say(b"-%d\n" % member.pid)
+        for watcher in _WATCHERS:
+            watcher.say(b"-%d\n" % member.pid)
         code = os.waitstatus_to_exitcode(os.waitpid(member.pid, 0)[1])
         del self._members[member.pid]
         _MEMBERS.discard(member.pid)
