@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tools.environments.isolation import forbidden, held
 from tools.environments.pep440 import SpecifierSet
-from tools.environments.registry_shape import refuse
+from tools.environments.registry_companions import refuse_at
 from tools.environments.requirement_text import RequirementLine, lines_of
 
 TYPE_CHECKING = False
@@ -28,11 +28,11 @@ SYSTEMS: Mapping[str, Mapping[str, str]] = {  # what a marker can ask about each
 
 def check_requirements(document: Document, entries: Mapping[str, Entry], root: Path) -> None:
     """Refuse (LabError) the first profile whose requirement files contradict it or the isolation table."""
-    for place, entry in enumerate(entries.values()):
+    for entry in entries.values():
         lines = lines_of(entry["requirements"], entry["constraints"], root)
         wanted = [line for line in lines if isinstance(line, RequirementLine) and line.kind == "requirement"]
         for rule, found, mend in (*_packages(entry, wanted, document["isolation"]), *_torch(entry, wanted)):
-            refuse(f"/profiles/{place}/requirements", rule, found, mend)
+            refuse_at(document, entry, "requirements", rule, found, mend)
 
 
 def _at(line: RequirementLine) -> str:
