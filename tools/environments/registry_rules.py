@@ -37,8 +37,13 @@ def check_rules(document: Document, entries: Mapping[str, Entry], root: Path) ->
     """Refuse (LabError) the first profile that contradicts its layer, the isolation table, or another profile."""
     environments: dict[str, str] = {}
     # Without a card an experiment of several ranks runs over gloo, and its record says cpu_mechanism: no contradiction.
-    one_card = {n: e["id"] for e in entries.values() if _cards(e) == 1 for n in e["experiments"]}
-    measuring = {n: e["id"] for e in entries.values() for n in e["experiments"]}
+    measuring: dict[str, str] = {}  # the first profile that has an experiment; beside it the first with one card
+    one_card: dict[str, str] = {}
+    for entry in entries.values():
+        for experiment in entry["experiments"]:
+            measuring.setdefault(experiment, entry["id"])
+            if _cards(entry) == 1:
+                one_card.setdefault(experiment, entry["id"])
     for entry in entries.values():
         name = entry["environment"]
         owner = environments.setdefault(name, entry["id"])
