@@ -70,7 +70,7 @@ def test_every_pipeline_is_listed_with_what_it_does() -> None:
     names = {group["name"]: {task["name"] for task in group["tasks"]} for group in groups}
     assert names == {
         "ci": {"matrix"},
-        "assets": {"sync", "check"},
+        "assets": {"sync", "check", "release"},
         "image": {"build", "smoke", "list", "prune"},
         "results": {"list", "show", "verify", "promote", "clear"},
     }

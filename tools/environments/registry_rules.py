@@ -36,9 +36,8 @@ def check_references(document: Document, entries: Mapping[str, Entry]) -> None:
 def check_rules(document: Document, entries: Mapping[str, Entry], root: Path) -> None:
     """Refuse (LabError) the first profile that contradicts its layer, the isolation table, or another profile."""
     environments: dict[str, str] = {}
-    # Without a card an experiment of several ranks runs over gloo, and its record says cpu_mechanism: no contradiction.
-    measuring: dict[str, str] = {}  # the first profile that has an experiment; beside it the first with one card
-    one_card: dict[str, str] = {}
+    measuring: dict[str, str] = {}  # experiment -> the first profile that has it
+    one_card: dict[str, str] = {}  # the same with one card; without any it runs over gloo, and says cpu_mechanism
     for entry in entries.values():
         for experiment in entry["experiments"]:
             measuring.setdefault(experiment, entry["id"])
