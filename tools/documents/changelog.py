@@ -1,8 +1,8 @@
 """The changelog's fragments: one file per topic in changelog.d/, put together in CHANGELOG.md at a release.
 
 Two topics that are worked on at once touch no common line that way. A tool such as towncrier would bring packages and a
-template for one command, and lint would still have to check the form. A fragment holds one section or more, each named as
-Keep a Changelog names it, each a list:
+template for one command, and lint would still have to check the form. A fragment holds one section or more, each named
+as Keep a Changelog names it, each a list:
 
     ### Added
 
