@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from experiments.evidence import grading, source, store
+from experiments.evidence import rules, source, store
 from experiments.evidence.digests import digest_of
 from experiments.evidence.record import Record
 from tools.environments.errors import LabError
@@ -67,7 +67,7 @@ def _digests(value: Any, place: str) -> Iterator[tuple[str, str]]:
 
 def _graded(record: Record) -> dict[str, Any]:
     """Level and limits as computed now, by their codes: advice in a limit's text may follow the commands it names."""
-    grade = grading.grade(record)
+    grade = rules.of(record).grade(record)
     return {
         "level": grade.level,
         "limits": [limit.code for limit in grade.limits],
