@@ -18,6 +18,7 @@ from typing import Literal
 
 from tools.documents.finding import Finding
 from tools.documents.links import prose
+from tools.environments.errors import LabError
 
 Language = Literal["en", "zh"]
 Maker = Callable[[tuple[str, ...], Path], str]  # (arguments, document) -> the text of the part, without a last newline
@@ -71,6 +72,9 @@ def renewed(path: Path, text: str, makers: Mapping[str, Maker]) -> tuple[str, li
             made = makers[part.name](part.arguments, path)
         except ValueError as error:
             findings.append(Finding(path, part.begin, str(error)))
+            continue
+        except LabError as error:  # what this one part derives from is broken: it stays as it is, and others are made
+            findings.append(Finding(path, part.begin, f"not made: {error.where}: {error.found}"))
             continue
         lines[part.begin : part.end - 1] = made.splitlines()
     return "\n".join(lines) + "\n", findings
