@@ -7,8 +7,8 @@ from typing import Any
 
 from experiments.cli import discovery
 from experiments.cli.printing import emit, say, status, table
-from tools.environments import registry
 from tools.environments.errors import EXIT_BLOCKED, EXIT_OK, LabError
+from tools.environments.registry import registry
 
 
 def add_parser(subparsers: Any) -> None:

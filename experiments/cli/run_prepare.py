@@ -16,7 +16,7 @@ from experiments.evidence.vocabulary import RunMode
 from experiments.harness import preparing, profile_check
 from experiments.harness.experiment import DeviceFacts
 from experiments.harness.preparing import Prepared, RunRequest
-from tools.environments.registry import Registry
+from tools.environments.registry.registry import Registry
 
 
 @dataclass(frozen=True, slots=True)

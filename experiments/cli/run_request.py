@@ -18,7 +18,7 @@ from experiments.harness.experiment import Experiment, Options
 from experiments.harness.preparing import RunRequest
 from tools.environments.errors import EXIT_USAGE, LabError
 from tools.environments.model import Profile
-from tools.environments.registry import Registry
+from tools.environments.registry.registry import Registry
 
 WITH_RESUME = {"names", "resume", "json", "json_events", "run", "command", "accept"}  # the rest is in the plan already
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from experiments.evidence import source
 from experiments.evidence.codec import from_json
+from experiments.evidence.rules import CURRENT
 from experiments.evidence.subject import ProfileFacts
 from experiments.evidence.vocabulary import RunMode
 from experiments.harness import plan as plans
@@ -26,7 +27,7 @@ from experiments.models.batches import training_rows
 from experiments.models.registered_config import DecoderShape
 from experiments.models.source_types import ModelAsset, ModelRequest
 from tools.environments.errors import LabError
-from tools.environments.host_facts import cores
+from tools.environments.machine.host_facts import cores
 from tools.environments.model import Report
 
 SMALL_MODEL = 10_000_000  # parameters; below this more than one thread costs more than it brings
@@ -96,7 +97,7 @@ def prepare(
         mode=request.mode,
         created_at=created_at,
         profile=profile,
-        source=source.look(source.scope_of(folder)),
+        source=source.look(CURRENT.scope_of(folder)),
         workload=request.workload,
         registered_digest=request.registered_digest,
         model=asset.identity,
@@ -149,7 +150,7 @@ def again(begun: Plan, experiment: Experiment, folder: str, note: Callable[[str]
     model_source.same_commit(begun.model, asset)
     import_torch(experiment.worker, note)
     device = ask_device(begun.device.kind, begun.options.cap_gib)
-    plans.refuse_changed(begun, source.look(source.scope_of(folder)), device)
+    plans.refuse_changed(begun, source.look(CURRENT.scope_of(folder)), device)
     return Prepared(plan=begun, asset=asset, shape=registered_config.shape(asset.config))
 
 
@@ -200,7 +201,7 @@ def import_torch(worker: str, note: Callable[[str], None]) -> None:
 
 def ask_device(kind: DeviceKind, cap_gib: float | None) -> DeviceFacts:
     """What a child found out about the device. Raises LabError when a card is wanted and none answers."""
-    from experiments.harness import device_facts
+    from experiments.harness.device import device_facts
 
     outcome = run_forked(lambda enter: device_facts.gather(kind, cap_gib), time_limit_s=FACTS_LIMIT_S)
     if outcome.result is None:
