@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from tools.environments import registry, registry_companions, registry_list
 from tools.environments.errors import LabError
 from tools.environments.layout import REGISTRY_PATH, ROOT
 from tools.environments.model import GpuGate, HostGate, Profile, TorchPin
+from tools.environments.registry import companions, profile_list, registry
 
 REGISTRY = registry.load()
 DOCUMENT: dict[str, Any] = json.loads(REGISTRY_PATH.read_bytes())
@@ -69,7 +69,7 @@ def refused(document: dict[str, Any], root: Path = ROOT) -> LabError:
     ],
 )
 def test_the_id_names_the_build_where_the_parent_names_cuda(parent: str, companion: str) -> None:
-    assert registry_companions.id_of(parent) == companion
+    assert companions.id_of(parent) == companion
 
 
 def test_who_has_one() -> None:
@@ -264,7 +264,7 @@ def test_a_driver_decides_between_the_two(companion: Profile) -> None:
 
 
 def test_the_list_sets_a_companion_in_under_its_parent() -> None:
-    lines = registry_list.listing().splitlines()
+    lines = profile_list.listing().splitlines()
     for companion in COMPANIONS:
         at = next(at for at, line in enumerate(lines) if line.split()[:1] == [companion.companion_of])
         assert lines[at].startswith(f"  {companion.companion_of} ")

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from tools.environments import profile_session, registry
+from tools.environments import profile_session
 from tools.environments.errors import LabError
 from tools.environments.layout import REGISTRY_PATH
+from tools.environments.registry import registry
 
 DOCUMENT: dict[str, Any] = json.loads(REGISTRY_PATH.read_bytes())
 PLACES = {entry["id"]: at for at, entry in enumerate(DOCUMENT["profiles"])}

@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from tools.documents import links
-from tools.environments import registry
 from tools.environments.layout import REGISTRY_PATH, ROOT
 from tools.environments.model import Profile
+from tools.environments.registry import registry
+from tools.rendering import links
 
 LEFT_BEHIND = (".git", ".nox", ".envs", "runs", "__pycache__", ".*_cache", ".coverage*", ".hypothesis")
 NEW = {  # one for each kind of page: handwritten, the guide, generated; and one that judges
@@ -43,7 +43,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     document: dict[str, Any] = json.loads(path.read_bytes())
     document["profiles"] += [{"id": name, **texts(name), **entry} for name, entry in NEW.items()]
     path.write_text(json.dumps(document, ensure_ascii=False), encoding="utf-8")
-    assert run(root, "-m", "tools.documents", "sync")
+    assert run(root, "-m", "tools.rendering", "sync")
     return root
 
 
@@ -96,7 +96,7 @@ def test_the_matrix_has_their_rows(checkout: Path) -> None:
 
 
 def test_the_documents_follow_with_every_link_and_anchor(checkout: Path) -> None:
-    run(checkout, "-m", "tools.documents", "check", "--links")
+    run(checkout, "-m", "tools.rendering", "check", "--links")
     for profile in profiles(checkout).values():
         for entry in (profile.docs.quickstart, profile.docs.assets):
             name, _, anchor = entry.partition("#")
