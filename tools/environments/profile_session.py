@@ -158,10 +158,10 @@ def environment_python(profile: Profile, options: Options, *, python: str = sys.
 
 
 def after_install(profile: Profile, options: Options) -> list[list[str]]:
-    """Preflight, then one command per experiment in the registry's order. For the environment's own Python.
+    """Preflight, the experiments in the registry's order, all in one start, then what has a command line of its own.
 
-    Each experiment writes a record, validated and graded as it is written. LabError (usage) for an experiment that this
-    profile does not have, and for a --resume that does not say which experiment's run it means.
+    For the environment's own Python. Each experiment writes a record, validated and graded as it is written. LabError
+    (usage) for an experiment that this profile does not have, and for a --resume that does not say which run it means.
     """
     strangers = [name for name in options.only if name not in profile.experiments]
     if strangers:
@@ -176,7 +176,10 @@ def after_install(profile: Profile, options: Options) -> list[list[str]]:
         _refuse_to_resume_but_one(profile, options)
     chosen = [name for name in profile.experiments if not options.only or name in options.only]
     checked = [PREFLIGHT, "--profile", profile.id, *options.accepted]
-    return [checked, *(_run(name, profile, options) for name in chosen)]
+    together = [name for name in chosen if name not in OWN_COMMANDS]
+    runs = [_run(together, profile, options)] if together else []
+    own = [[*OWN_COMMANDS[name], "--profile", profile.id] for name in chosen if name in OWN_COMMANDS]
+    return [checked, *runs, *own]
 
 
 def verification(profile: Profile, runs: Path, since: float) -> list[str] | None:
@@ -186,11 +189,10 @@ def verification(profile: Profile, runs: Path, since: float) -> list[str] | None
     return ["-m", "experiments", "results", "verify", *fresh] if fresh else None
 
 
-def _run(name: str, profile: Profile, options: Options) -> list[str]:
-    if name in OWN_COMMANDS:
-        return [*OWN_COMMANDS[name], "--profile", profile.id]
+def _run(names: Sequence[str], profile: Profile, options: Options) -> list[str]:
+    """One command for all of them: they share its preflight and its import of torch."""
     begin = [] if options.resume else ["--workload", options.workload, "--profile", profile.id]
-    return ["-m", "experiments", "run", name, *begin, *options.experiments]
+    return ["-m", "experiments", "run", *names, *begin, *options.experiments]
 
 
 def _refuse_to_resume_but_one(profile: Profile, options: Options) -> None:
