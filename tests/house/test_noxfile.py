@@ -90,12 +90,12 @@ def test_tags_select_groups(tag: str) -> None:
 def test_a_profile_s_session_installs_checks_runs_and_verifies(clone: Path) -> None:
     done = nox("-s", "TRAIN-CPU", "--", "--workload", "default", "--backend", "venv", cwd=clone)
     assert done.returncode == 0, done.stderr
-    first, asked, preflight, measured, held, verified = calls(clone)
+    first, asked, measured, held, verified = calls(clone)
     assert first == ["install_environment_profile.py", "--profile", "TRAIN-CPU", "--backend", "venv"]
     assert asked == [*first, "--locate", "--json"]
-    assert preflight == ["environment_preflight.py", "--profile", "TRAIN-CPU"]
     names = registry.load(ROOT).get("TRAIN-CPU").experiments
-    assert measured == ["__main__.py", "run", *names[:-1], "--workload", "default", "--profile", "TRAIN-CPU"]
+    start = ["--workload", "default", "--profile", "TRAIN-CPU", "--stop-if-blocked"]
+    assert measured == ["__main__.py", "run", *names[:-1], *start]
     assert names[-1] == "conformance"
     assert held == ["test_framework_conformance.py", *["--all-part02", "--require-passed", "--profile", "TRAIN-CPU"]]
     assert verified[1:3] == ["results", "verify"]

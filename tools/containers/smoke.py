@@ -72,7 +72,8 @@ def smoke(
 
 def commands(profile: Profile, options: profile_session.Options) -> list[tuple[str, list[str]]]:
     """What is run inside, by the name it is told under. A GPU image is validated first: `real_gpu` asks for that."""
-    preflight, *experiments = profile_session.after_install(profile, options)
+    preflight = profile_session.preflight_command(profile, options)
+    experiments = profile_session.measuring_commands(profile, options)
     validation = [("validate", ["sh", VALIDATION, "--profile", profile.id])] if profile.gpu else []
     return [
         *validation,
