@@ -5,10 +5,13 @@ Whatever can be refused is refused here, for all of them. Each plan then gets it
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from experiments.cli import discovery
+from experiments.cli.aside import Aside
 from experiments.cli.run_request import Asked
 from experiments.evidence import validation
 from experiments.evidence.subject import ProfileFacts
@@ -72,14 +75,25 @@ def _preflights(
     for one in asked:
         mode, key = one.request.mode, (one.profile.id, one.request.mode, one.hub_id)
         if key not in made:
-            if mode != "dry_run":
-                note(f"preflight of {one.profile.id}")
-            made[key] = profile_check.check(one.profile, registry, mode, accepted, one.hub_id)
+            look = partial(profile_check.check, one.profile, registry, mode, accepted, one.hub_id)
+            made[key] = look() if mode == "dry_run" else _look_and_import(look, one, asked, note)
             report = made[key].preflight
             if mode == "real_gpu" and report is not None:
                 preparing.refuse_blocked(report)
         out.append(made[key])
     return out
+
+
+def _look_and_import(
+    look: Callable[[], ProfileFacts], one: Asked, asked: Sequence[Asked], note: Callable[[str], None]
+) -> ProfileFacts:
+    """The preflight, mostly spent in children that import: this process imports meanwhile what it needs itself."""
+    note(f"preflight of {one.profile.id}")
+    with Aside(look) as begun:
+        for other in asked:
+            with contextlib.suppress(LabError):  # the preflight's words come first; preparing says it again
+                preparing.import_torch(other.request.experiment.worker, note)
+        return begun.result()
 
 
 def _tell_and_stop(report: Report, note: Callable[[str], None]) -> None:
