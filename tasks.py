@@ -116,10 +116,10 @@ def verify_gpu(_: Context, profile: str = "TRAIN-CUDA-MECHANISM", options: str =
     given = profile_session.parse(split(options))
     entry = registry.load().get(profile)
     gpu_validation.refuse_without_card(entry)
-    checked, *experiments = profile_session.after_install(entry, given)
+    experiments = profile_session.measuring_commands(entry, given)
     call(sys.executable, *profile_session.install(entry, given))
     python = profile_session.environment_python(entry, given)
-    call(python, *checked)
+    call(python, *profile_session.preflight_command(entry, given))
     call("sh", GPU_VALIDATION, "--profile", profile, "--python", python, *given.accepted)
     for command in experiments:
         call(python, *command)

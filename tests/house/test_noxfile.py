@@ -28,9 +28,10 @@ sys.exit(5 if "--recreate" in sys.argv else 0)
     "tools/environment_preflight.py": "",
     "experiments/__main__.py": """
 if sys.argv[1] == "run":
-    folder = pathlib.Path("runs", sys.argv[2], "L")
-    folder.mkdir(parents=True)
-    (folder / "record.json").touch()
+    for name in sys.argv[2:sys.argv.index("--workload")]:
+        folder = pathlib.Path("runs", name, "L")
+        folder.mkdir(parents=True)
+        (folder / "record.json").touch()
 """,
     "tools/test_framework_conformance.py": """
 folder = pathlib.Path("runs", "conformance", "L")
@@ -89,14 +90,12 @@ def test_tags_select_groups(tag: str) -> None:
 def test_a_profile_s_session_installs_checks_runs_and_verifies(clone: Path) -> None:
     done = nox("-s", "TRAIN-CPU", "--", "--workload", "default", "--backend", "venv", cwd=clone)
     assert done.returncode == 0, done.stderr
-    first, asked, preflight, *runs, verified = calls(clone)
+    first, asked, measured, held, verified = calls(clone)
     assert first == ["install_environment_profile.py", "--profile", "TRAIN-CPU", "--backend", "venv"]
     assert asked == [*first, "--locate", "--json"]
-    assert preflight == ["environment_preflight.py", "--profile", "TRAIN-CPU"]
     names = registry.load(ROOT).get("TRAIN-CPU").experiments
-    *measured, held = runs
-    assert [run[2] for run in measured] == list(names[:-1])
-    assert all(run[3:5] == ["--workload", "default"] for run in measured)
+    start = ["--workload", "default", "--profile", "TRAIN-CPU", "--stop-if-blocked"]
+    assert measured == ["__main__.py", "run", *names[:-1], *start]
     assert names[-1] == "conformance"
     assert held == ["test_framework_conformance.py", *["--all-part02", "--require-passed", "--profile", "TRAIN-CPU"]]
     assert verified[1:3] == ["results", "verify"]

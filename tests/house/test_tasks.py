@@ -161,10 +161,10 @@ def test_an_experiment_runs_after_preflight_in_the_profile_s_environment(clone: 
     options = "--run-label L --backend venv"
     done = invoke("experiment", "--profile", "TRAIN-CPU", "--name", name, "--options", options, cwd=clone)
     assert done.returncode == 0, done.stderr
-    asked, preflight, run = calls(clone)
+    asked, run = calls(clone)
     assert asked == ["install_environment_profile.py", "--profile", "TRAIN-CPU", "--backend", "venv", *LOCATE]
-    assert preflight == ["environment_preflight.py", "--profile", "TRAIN-CPU"]
-    assert run[1:] == ["run", name, "--workload", "smoke", "--profile", "TRAIN-CPU", "--run-label", "L"]
+    start = ["--workload", "smoke", "--profile", "TRAIN-CPU", "--stop-if-blocked"]
+    assert run[1:] == ["run", name, *start, "--run-label", "L"]
 
 
 @pytest.mark.parametrize("pipeline", ["preflight", "register", "conformance", "experiment"])
@@ -183,9 +183,8 @@ def test_verify_gpu_chains_install_preflight_and_smoke(clone: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert (clone / "validated").read_text() == f"--profile TRAIN-CUDA-MECHANISM --python {sys.executable}\n"
     names = [call[0] for call in calls(clone) if "--json" not in call]
-    runs = len(registry.load(ROOT).get("TRAIN-CUDA-MECHANISM").experiments)
-    assert names[:2] == ["install_environment_profile.py", "environment_preflight.py"]
-    assert names.count("__main__.py") == runs
+    assert names == ["install_environment_profile.py", "environment_preflight.py", "__main__.py"]
+    assert set(registry.load(ROOT).get("TRAIN-CUDA-MECHANISM").experiments) <= set(calls(clone)[-1])
 
 
 @pytest.mark.parametrize(
