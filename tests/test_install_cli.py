@@ -20,7 +20,7 @@ from install_checkout import Checkout, Index
 
 from tools.environments import stamp
 
-BACKENDS = ("uv", "venv")
+BACKENDS = ("uv", pytest.param("venv", marks=pytest.mark.full))  # what is told does not depend on it
 NAMESPACES = (
     subprocess.run(["unshare", "-m", "-n", "true"], capture_output=True).returncode == 0
     if shutil.which("unshare")
@@ -185,6 +185,7 @@ def test_a_mirror_that_lacks_a_package(fresh: Checkout, index: Index, backend: s
     assert "resuming at tiny" in again.stdout
 
 
+@pytest.mark.race
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_an_index_that_dies_on_the_way(fresh: Checkout, index: Index, backend: str) -> None:
     child = fresh.start(
@@ -198,7 +199,7 @@ def test_an_index_that_dies_on_the_way(fresh: Checkout, index: Index, backend: s
     assert "--index-url" in told["next"] or "TMLAB_INDEX_URL" in told["next"]
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", ["uv", "venv"])  # each has variables of its own
 def test_fault_27_preset_variables_do_not_choose_torch(fresh: Checkout, index: Index, backend: str) -> None:
     install_checkout.torch_wheel(fresh.wheels, "2.13.0+cu130", "13.0")  # ranks above +cpu
     preset = {"PIP_INDEX_URL": index.url, "PIP_EXTRA_INDEX_URL": index.url, "UV_INDEX": index.url, "PIP_PRE": "1"}
@@ -273,7 +274,12 @@ def test_too_little_room_is_told_before_anything_is_made(fresh: Checkout) -> Non
 
 @needs_namespaces
 @pytest.mark.parametrize(
-    ("backend", "size"), [("uv", "400k"), ("uv", "14m"), ("uv", "15m"), ("venv", "3m"), ("venv", "15m")]
+    ("backend", "size"),
+    [
+        ("uv", "14m"),
+        *(pytest.param(*moment, marks=pytest.mark.full) for moment in (("uv", "400k"), ("uv", "15m"))),
+        *(pytest.param("venv", size, marks=pytest.mark.full) for size in ("3m", "15m")),
+    ],
 )
 def test_a_disk_that_fills_up_on_the_way(fresh: Checkout, backend: str, size: str) -> None:
     """Real ENOSPC at several moments; with room again the next call finishes."""
@@ -306,7 +312,14 @@ def test_without_any_network(fresh: Checkout, backend: str) -> None:
     assert offline.returncode == 0, offline.stdout
 
 
-@pytest.mark.parametrize("step", ["create", "pip", "torch", "tiny", "register", "pip-check", "preflight"])
+@pytest.mark.race
+@pytest.mark.parametrize(
+    "step",
+    [
+        *("torch", "preflight"),
+        *(pytest.param(step, marks=pytest.mark.full) for step in ("create", "pip", "tiny", "register", "pip-check")),
+    ],
+)
 def test_ctrl_c_at_every_stage(fresh: Checkout, step: str) -> None:
     child = fresh.start("--backend", "uv")
     assert fresh.wait_for("start", step, child)
@@ -322,6 +335,8 @@ def test_ctrl_c_at_every_stage(fresh: Checkout, step: str) -> None:
     assert fresh.whole().broken == ()
 
 
+@pytest.mark.full
+@pytest.mark.race
 def test_ctrl_c_to_the_installer_alone_and_a_polite_end(fresh: Checkout) -> None:
     for name, word in (("one", signal.SIGINT), ("tiny_cpu", signal.SIGTERM)):
         child = fresh.start("--backend", "venv", "--env-name", name, "--json")
