@@ -188,6 +188,7 @@ def test_a_mirror_that_lacks_a_package(fresh: Checkout, index: Index, backend: s
 @pytest.mark.race
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_an_index_that_dies_on_the_way(fresh: Checkout, index: Index, backend: str) -> None:
+    fresh.extra = {"UV_HTTP_RETRIES": "0", "PIP_RETRIES": "0"}  # both wait longer before each try
     child = fresh.start(
         "--backend", backend, "--index-url", index.url, "--torch-index", index.url, "--json", offline=False
     )

@@ -43,7 +43,7 @@ def checkout(tmp_path: Path) -> Checkout:
 
 @pytest.fixture(scope="module")
 def ready(tmp_path_factory: pytest.TempPathFactory) -> tuple[Checkout, str]:
-    """A checkout in which TINY-CPU was installed through conda, for those that only look at it, and what that printed."""
+    """A checkout in which TINY-CPU was installed through conda, and what that printed; not to be changed."""
     made = make(tmp_path_factory.mktemp("ready"))
     answer = made.install("--python", PYTHON)
     assert answer.returncode == 0, answer.stdout
