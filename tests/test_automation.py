@@ -23,6 +23,7 @@ from bootstrap_checkout import (
     start,
     wait_until,
 )
+from stages import few
 
 from tools.environments import automation, index_settings, indexes
 from tools.environments.errors import LabError
@@ -63,14 +64,7 @@ def made(shared_clone: Path, index: Index) -> Path:
     return made_current(shared_clone, index)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        *("requirements", "torn stamp", "module gone"),
-        *(pytest.param(change, marks=pytest.mark.full) for change in ("interpreter gone", "moved")),
-        *(pytest.param(change, marks=pytest.mark.full) for change in DAMAGES if change != "module gone"),
-    ],
-)
+@pytest.mark.parametrize("change", few(3, ["requirements", "torn stamp", *DAMAGES, "interpreter gone", "moved"]))
 def test_what_is_no_longer_true_is_made_anew(made: Path, index: Index, change: str) -> None:
     leftover = made / ".envs" / "automation" / "leftover"
     leftover.touch()
@@ -93,10 +87,7 @@ def test_what_is_no_longer_true_is_made_anew(made: Path, index: Index, change: s
     assert not leftover.exists()
 
 
-@pytest.mark.parametrize(
-    "files",
-    [{"nowhere": ["x"]}, *(pytest.param(f, marks=pytest.mark.full) for f in (None, ["bin/nox"], {"bin": 1}, 0))],
-)
+@pytest.mark.parametrize("files", few(1, [{"nowhere": ["x"]}, None, ["bin/nox"], {"bin": 1}, 0]))
 def test_a_stamp_that_was_written_by_hand_is_not_believed(made: Path, index: Index, files: object) -> None:
     """0 is for a stamp that is no object at all."""
     stamp = made / ".envs" / "automation" / "automation-stamp.json"

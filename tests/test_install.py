@@ -13,6 +13,7 @@ from pathlib import Path
 import install_checkout
 import pytest
 from install_checkout import Checkout, answered
+from stages import few
 
 from tools.environments import installed_files, registration, stamp
 
@@ -320,7 +321,7 @@ def by_hand_with_uv(checkout: Checkout, prefix: Path) -> None:
     run(checkout, str(prefix / "bin" / "python"), "tools/register_notebook_runtime.py")
 
 
-@pytest.mark.parametrize("maker", [by_hand_with_uv, pytest.param(by_hand, marks=pytest.mark.full)])
+@pytest.mark.parametrize("maker", few(1, [by_hand_with_uv, by_hand]))
 def test_adoption_by_name_path_and_running_interpreter(
     fresh: Checkout, tmp_path: Path, maker: Callable[[Checkout, Path], None]
 ) -> None:

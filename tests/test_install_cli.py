@@ -17,10 +17,11 @@ from typing import Any
 import install_checkout
 import pytest
 from install_checkout import Checkout, Index
+from stages import few
 
 from tools.environments import stamp
 
-BACKENDS = ("uv", pytest.param("venv", marks=pytest.mark.full))  # what is told does not depend on it
+BACKENDS = few(1, ["uv", "venv"])  # what is told does not depend on it
 NAMESPACES = (
     subprocess.run(["unshare", "-m", "-n", "true"], capture_output=True).returncode == 0
     if shutil.which("unshare")
@@ -275,12 +276,7 @@ def test_too_little_room_is_told_before_anything_is_made(fresh: Checkout) -> Non
 
 @needs_namespaces
 @pytest.mark.parametrize(
-    ("backend", "size"),
-    [
-        ("uv", "14m"),
-        *(pytest.param(*moment, marks=pytest.mark.full) for moment in (("uv", "400k"), ("uv", "15m"))),
-        *(pytest.param("venv", size, marks=pytest.mark.full) for size in ("3m", "15m")),
-    ],
+    ("backend", "size"), few(1, [("uv", "14m"), ("uv", "400k"), ("uv", "15m"), ("venv", "3m"), ("venv", "15m")])
 )
 def test_a_disk_that_fills_up_on_the_way(fresh: Checkout, backend: str, size: str) -> None:
     """Real ENOSPC at several moments; with room again the next call finishes."""
@@ -314,13 +310,7 @@ def test_without_any_network(fresh: Checkout, backend: str) -> None:
 
 
 @pytest.mark.race
-@pytest.mark.parametrize(
-    "step",
-    [
-        *("torch", "preflight"),
-        *(pytest.param(step, marks=pytest.mark.full) for step in ("create", "pip", "tiny", "register", "pip-check")),
-    ],
-)
+@pytest.mark.parametrize("step", few(2, ["torch", "preflight", "create", "pip", "tiny", "register", "pip-check"]))
 def test_ctrl_c_at_every_stage(fresh: Checkout, step: str) -> None:
     child = fresh.start("--backend", "uv")
     assert fresh.wait_for("start", step, child)

@@ -18,6 +18,7 @@ from typing import Any
 import install_checkout
 import pytest
 from install_checkout import PYTHON, Checkout
+from stages import few
 
 from tools.environments import installed_files, stamp
 
@@ -114,9 +115,7 @@ def test_a_finished_one_is_recognised_without_asking_conda(ready: tuple[Checkout
 
 
 @pytest.mark.race
-@pytest.mark.parametrize(
-    "step", ["torch", *(pytest.param(s, marks=pytest.mark.full) for s in ("create", "isolate", "pip", "tiny"))]
-)
+@pytest.mark.parametrize("step", few(1, ["torch", "create", "isolate", "pip", "tiny"]))
 def test_killed_it_resumes_or_starts_over(checkout: Checkout, step: str) -> None:
     child = checkout.start("--python", PYTHON)
     assert checkout.wait_for("start", step, child)

@@ -18,7 +18,7 @@ from pathlib import Path
 import install_checkout
 import pytest
 from install_checkout import Checkout, Index
-from stages import CURRENT
+from stages import CURRENT, few
 
 from tools.environments import install, stamp
 from tools.environments.journal import Journal
@@ -101,9 +101,7 @@ def test_killed_again_and_again_it_gets_there_in_the_end(checkout: Checkout, rep
 
 @pytest.mark.slow
 @pytest.mark.race
-@pytest.mark.parametrize(
-    ("step", "held"), [("torch", "torch-"), pytest.param("tiny", "tiny_alpha-", marks=pytest.mark.full)]
-)
+@pytest.mark.parametrize(("step", "held"), few(1, [("torch", "torch-"), ("tiny", "tiny_alpha-")]))
 def test_the_installer_alone_is_killed_and_its_child_goes_on(
     checkout: Checkout, tmp_path: Path, step: str, held: str, repetition: int
 ) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from stages import few
 from zygote import ROOT, Forks, Zygote
 
 from experiments.evidence import store
@@ -224,7 +225,7 @@ def test_a_resumed_run_on_another_torch_stops(zygote: Forks, runs: Path, field: 
 
 
 @pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="needs root to mount a small file system")
-@pytest.mark.parametrize("size", [pytest.param("24k", marks=pytest.mark.full), "400k"])
+@pytest.mark.parametrize("size", few(1, ["400k", "24k"]))
 def test_a_full_disk_is_said_and_finished_tasks_are_kept(forks: Zygote, tmp_path: Path, size: str) -> None:
     small = tmp_path / "small"
     small.mkdir()
