@@ -16,6 +16,7 @@ from experiments.evidence.candidate import Candidate, Checks, Failure, Gate
 from experiments.evidence.conclusion import Decision
 from experiments.evidence.digests import digest_of
 from experiments.evidence.record import Identity, Procedure, Record
+from experiments.evidence.rules import CURRENT
 from experiments.evidence.runtime import Threads
 from experiments.evidence.subject import Backend, Model, ProfileFacts, Workload
 from experiments.evidence.vocabulary import CandidateStatus, JsonValue
@@ -24,7 +25,8 @@ EXPERIMENT = "conformance"
 TUTORIAL_PART = "Part 02"
 WORKLOAD = "part02"
 SEED = 20
-SCOPE = tuple(sorted({*source.SHARED_SCOPE, "experiments/conformance", "tools/test_framework_conformance.py"}))
+PAGES = "experiments/training_mechanism/conformance"
+SCOPE = CURRENT.scope_of("experiments/conformance", PAGES, "tools/test_framework_conformance.py")
 
 
 def knobs(pages: Sequence[str], seed: int, faults: bool = True) -> dict[str, JsonValue]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 SCHEMA_VERSION = "1.1.0"  # semantic: a reader takes its own major version, up to its own minor version
+RULES_VERSION = 1  # of the rules that compute a new record: `experiments.evidence.rules`
 
 RunMode: TypeAlias = Literal["dry_run", "cpu_mechanism", "real_gpu"]
 Level: TypeAlias = Literal["plan", "cpu_mechanism", "gpu_smoke", "gpu_measured"]

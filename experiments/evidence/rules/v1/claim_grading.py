@@ -1,0 +1,93 @@
+"""The level of one claim: the record's, unless the claim's own candidates or kind hold it lower."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from experiments.evidence.candidate import Candidate
+from experiments.evidence.conclusion import Claim, Limit
+from experiments.evidence.limits import EVERY_CLAIM, claim_limit
+from experiments.evidence.record import Record
+from experiments.evidence.rules.rule_set import ClaimGrade
+from experiments.evidence.rules.v1.gates import control_caught, passes
+from experiments.evidence.vocabulary import LEVELS, Level
+
+
+def claim_limits(record: Record) -> tuple[Limit, ...]:
+    """Limits that hold for kinds of claims in the whole record, and leave its level alone."""
+    found = []
+    report = record.profile.preflight
+    if report is not None:
+        for check in report.checks:
+            if check.status == "warning" and check.id in report.accepted:
+                reason = f"{check.id} was accepted: wanted {check.wanted}, found {check.found}"
+                found.append(claim_limit("accepted_warning", reason, check.repair, EVERY_CLAIM))
+    for device in record.runtime.devices:
+        if device.memory_cap_gib is not None:
+            reason = f"{device.name} capped at {device.memory_cap_gib:g} GiB: small in memory, not in speed"
+            found.append(claim_limit("memory_cap", reason, "measure on a card of that size", ("memory", "time")))
+        if device.other_processes:
+            reason = f"{device.other_processes} other processes on {device.name} when the run began"
+            found.append(claim_limit("shared_device", reason, "measure on a card of your own", ("memory", "time")))
+    if record.model.weights_source == "random_init":
+        reason = "random weights: quality, underflow share and scale history say nothing about a trained model"
+        lift = "run again with --model-source hub or local"
+        found.append(claim_limit("random_init", reason, lift, ("quality", "scaler_semantics")))
+    loose = [c.name for c in record.candidates if c.role == "control" and c.status == "ok" and not control_caught(c)]
+    if loose:
+        reason = f"wrong on purpose, yet passed: {', '.join(loose)}"
+        lift = "use a workload in which the fault shows (unequal lengths, larger batch)"
+        found.append(claim_limit("control_not_caught", reason, lift, ("gradient_equivalence",)))
+    return tuple(found)
+
+
+def grade_claim(record: Record, claim: Claim, level: Level, limits: Sequence[Limit]) -> ClaimGrade:
+    """Level and limits of `claim` in a record of `level`; `limits` are the record's."""
+    found = [limit for limit in limits if not limit.claims or claim.kind in limit.claims]
+    named = [candidate for candidate in record.candidates if candidate.name in claim.candidates]
+    ceilings: list[Level] = [level]
+    if not _measured(record, claim, named):
+        reason = f"no {claim.kind.replace('_', ' ')} result for {', '.join(claim.candidates) or 'any candidate'}"
+        found.append(claim_limit("not_measured", reason, "measure again, with these candidates", (claim.kind,)))
+        ceilings.append("plan")
+    if claim.kind in ("memory", "time") and level == "cpu_mechanism":
+        reason = "not from a card: an expectation, never a GPU figure"
+        found.append(claim_limit("expectation", reason, "measure on a card", (claim.kind,)))
+    if claim.kind in ("memory", "time", "gradient_equivalence"):
+        suspect = [c.name for c in named if c.status == "ok" and c.role != "control" and not passes(c)]
+        if suspect:
+            reason = f"gates not passed: {', '.join(suspect)}"
+            found.append(
+                claim_limit("claim_gate_failed", reason, "mend the candidate, then measure again", (claim.kind,))
+            )
+            ceilings.append("plan" if claim.kind == "gradient_equivalence" else "gpu_smoke")
+    if claim.kind == "time":
+        about = [c for c in record.comparisons if c.candidate in claim.candidates and c.quantity == "step_ms"]
+        unclear = [comparison.candidate for comparison in about if comparison.verdict == "ambiguous"]
+        if unclear:
+            reason = f"not told apart from noise: {', '.join(unclear)}"
+            found.append(claim_limit("ambiguous", reason, "measure with more rounds", ("time",)))
+    return ClaimGrade(min(ceilings, key=LEVELS.index), tuple(found))
+
+
+def _measured(record: Record, claim: Claim, named: Sequence[Candidate]) -> bool:
+    if not named or len(named) != len(set(claim.candidates)):
+        return False
+    if record.identity.run_mode == "dry_run":
+        return True  # a plan may say what it would measure: the level is `plan` already
+    if claim.kind == "time":
+        return all(c.status == "ok" and c.summary and c.summary.step_ms for c in named) or _predicted(named, "step_ms")
+    if claim.kind == "memory":
+        seen = all(c.status == "oom" or (c.memory and c.memory.peak_allocated_bytes is not None) for c in named)
+        return seen or _predicted(named, "peak_allocated_bytes")
+    if claim.kind == "gradient_equivalence":
+        return all(c.status == "ok" and (c.checks.gradient or c.checks.oracle or c.is_baseline) for c in named)
+    if claim.kind == "scaler_semantics":
+        return all(c.numerics and c.numerics.scaler and c.numerics.scaler.passed for c in named)
+    # Quality: nothing here measures it yet, and random weights cannot.
+    return False
+
+
+def _predicted(named: Sequence[Candidate], quantity: str) -> bool:
+    """A ledger's word counts as the result only of candidates that were not executed; the level says so."""
+    return all("not_executed" in c.marks and any(p.quantity == quantity for p in c.predictions) for c in named)

@@ -1,0 +1,130 @@
+"""The ten pages as the gate runs them: every check passes, and every fault is noticed, mostly by a value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from stages import few
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+pytest.importorskip("accelerate")
+
+from experiments.conformance import catalogue, running
+from experiments.conformance.comparison import Ledger, MismatchError
+from experiments.conformance.frameworks import Framework, look
+from experiments.conformance.page import Check, Mutant, Page, Trial
+from experiments.conformance.results import PageResult
+
+
+@pytest.fixture(scope="module", name="frameworks")
+def fixture_frameworks() -> Mapping[str, Framework]:
+    return running.prepare({})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", few(3, catalogue.IDS))
+def test_a_page_passes_and_no_fault_survives(page: str, frameworks: Mapping[str, Framework]) -> None:
+    result = running.run_page(catalogue.load(page), frameworks, seed=20)
+    assert result.status == "passed", result.reason
+    assert not result.survivors
+    assert all(check.comparisons for check in result.checks)
+    by_value = sum(mutant.how.startswith("MismatchError") for mutant in result.mutants)
+    assert by_value >= 6
+    assert by_value >= 0.75 * len(result.mutants), [one.how for one in result.mutants]
+
+
+@pytest.mark.parametrize("page", catalogue.IDS)
+def test_each_page_is_held_against_torch_alone_too(page: str) -> None:
+    assert sum(not check.needs for check in catalogue.load(page).checks) >= 4
+
+
+def test_transformers_and_accelerate_are_each_an_oracle() -> None:
+    needs = [need for page in catalogue.IDS for check in catalogue.load(page).checks for need in check.needs]
+    assert needs.count("transformers") >= 7
+    assert needs.count("accelerate") >= 3
+
+
+def _page(check: Check) -> Page:
+    return Page("cross_entropy", ("cross_entropy",), (check,))
+
+
+def _wrong(trial: Trial) -> None:
+    size = trial.case.integer("size", 1, 9)
+    trial.compare.exactly("a value", float(size > 3), 0.0)
+
+
+def test_a_failing_check_is_shrunk_and_names_everything(frameworks: Mapping[str, Framework]) -> None:
+    result = running.run_page(_page(Check("wrong", _wrong, "cross_entropy.loss", "some.framework")), frameworks, seed=1)
+    assert result.status == "failed"
+    assert "a value differs at the scalar" in result.reason
+    assert "cross_entropy.loss gives 1" in result.reason
+    assert "some.framework gives 0" in result.reason
+    assert "case size=4" in result.reason, "the simplest case that fails"
+    assert result.mutants == (), "a mechanism that fails by itself is not mutated"
+
+
+def test_a_check_that_compares_nothing_fails(frameworks: Mapping[str, Framework]) -> None:
+    idle = Check("idle", lambda trial: None, "ours", "theirs")
+    assert running.run_page(_page(idle), frameworks, seed=1).reason == "idle: compared nothing"
+
+
+def test_a_framework_that_changed_its_interface_fails_its_check_and_nothing_else(
+    frameworks: Mapping[str, Framework],
+) -> None:
+    def gone(trial: Trial) -> None:
+        raise AttributeError("module has no attribute 'fixed_cross_entropy'\nsecond line")
+
+    result = running.run_page(_page(Check("gone", gone, "ours", "theirs")), frameworks, seed=1)
+    assert result.reason == "gone: AttributeError: module has no attribute 'fixed_cross_entropy'"
+
+
+def test_a_missing_framework_skips_its_checks_with_the_reason(frameworks: Mapping[str, Framework]) -> None:
+    without = {**frameworks, "transformers": Framework("transformers", None, "transformers is not installed")}
+    result = running.run_page(catalogue.load("cross_entropy"), without, seed=20, mutants=False)
+    assert result.status == "skipped"
+    assert result.reason == "transformers is not installed: 6 of 7 checks held"
+    assert "transformers" not in result.versions
+
+
+def test_a_survivor_fails_the_page(frameworks: Mapping[str, Framework], monkeypatch: pytest.MonkeyPatch) -> None:
+    harmless = Mutant("harmless", "cross_entropy", "IGNORE = -100", "IGNORE = -101 + 1", "no fault at all")
+    monkeypatch.setattr(catalogue, "mutants", lambda page: (harmless,))
+    check = next(one for one in catalogue.load("cross_entropy").checks if one.name == "shifted_mean")
+    result = running.run_page(_page(check), frameworks, seed=20)
+    assert result.status == "failed"
+    assert result.reason == "no check notices harmless"
+
+
+def test_a_survivor_beside_a_skipped_check_may_be_that_check_s_to_notice() -> None:
+    from experiments.conformance.results import CheckResult, MutantResult
+
+    skipped = CheckResult("one", "ours", "theirs", "skipped", "transformers is not installed")
+    page = PageResult("attention", (skipped,), (MutantResult("m", "attention", "fault", None, ""),), {})
+    assert page.status == "skipped"
+
+
+def test_the_same_seed_draws_the_same_cases(frameworks: Mapping[str, Framework]) -> None:
+    seen: list[list[str]] = [[], []]
+    for drawn in seen:
+
+        def note(trial: Trial, drawn: list[str] = drawn) -> None:
+            trial.case.normal(trial.case.integer("size", 1, 99))
+            drawn.append(str(trial.case))
+
+        check = Check("note", note, "ours", "theirs", examples=5)
+        running.explore(check, {}, Ledger(), seed=7, examples=5, shrink=False)
+    assert seen[0] == seen[1]
+    assert len(set(seen[0])) > 1
+
+
+def test_frameworks_outside_the_registered_range_are_told_from_those_that_are_missing() -> None:
+    assert look("torch", "").missing == ""
+    assert look("no-such-framework", "").missing == "no-such-framework is not installed"
+    old = look("torch", ">=99")
+    assert old.missing == f"torch {old.version} is outside the registered >=99"
+
+
+def test_a_mismatch_is_an_assertion() -> None:
+    assert issubclass(MismatchError, AssertionError)
