@@ -287,7 +287,7 @@ def test_no_card_here_is_told_by_the_script_as_it_is() -> None:
     if shutil.which("nvidia-smi") or Path("/dev/nvidiactl").exists():
         pytest.skip("this machine has a card")
     done = subprocess.run(
-        [SHELL, str(SCRIPT), "--python", sys.executable, "--summary", os.devnull + "-not"],
+        [SHELL, str(SCRIPT), "--profile", GPU.id, "--python", sys.executable, "--summary", os.devnull + "-not"],
         capture_output=True,
         text=True,
         check=False,
