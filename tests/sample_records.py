@@ -25,13 +25,15 @@ from experiments.evidence.digests import digest_of
 from experiments.evidence.record import Calibration, Identity, Procedure, Record
 from experiments.evidence.runtime import Device, Host, Image, RuntimeSnapshot, Threads
 from experiments.evidence.subject import Backend, Model, ProfileFacts, Source, Tokenizer, Workload
+from experiments.harness.recording import QUANTITIES
 from tools.environments.model import Check, Report
 
 DIGEST = "sha256:" + "ab" * 32
 COMMIT = "c0" * 20
 KNOBS: dict[str, Any] = {"batch": 8, "sequence": 1024, "steps": 5, "rounds": 3, "optimizer": "sgd", "precision": "auto"}
 GATE = Gate(passed=True, against="none", error=1e-4, tolerance=1e-3, yardstick="bound from dtype", tensors=24)
-GATES = Checks(finite=True, gradient=GATE, update=GATE)
+WANTED = ("gradient", "update")
+GATES = Checks(finite=True, wanted=WANTED, gates={"gradient": GATE, "update": GATE})
 H200 = Device(index=0, name="NVIDIA H200", memory_bytes=150 * 10**9, compute_capability="9.0", uuid_hash=DIGEST)
 
 
@@ -42,9 +44,11 @@ def samples(base_ms: float, seed: int, rounds: int = 3, steps: int = 5) -> tuple
             round=turn,
             position=turn,
             step=step,
-            step_ms=base_ms * (1 + 0.004 * (((turn * 7 + step * 5 + seed * 3) % 11) / 5 - 1)),
-            wall_ms=base_ms * 1.01,
-            loss=2.5,
+            values={
+                "step_ms": base_ms * (1 + 0.004 * (((turn * 7 + step * 5 + seed * 3) % 11) / 5 - 1)),
+                "wall_ms": base_ms * 1.01,
+                "loss": 2.5,
+            },
         )
         for turn in range(rounds)
         for step in range(steps)
@@ -143,7 +147,7 @@ def measured(
     name: str, role: Any, ms: float, seed: int, peak_gib: float, after_forward_gib: float, busy_ms: float
 ) -> Candidate:
     """A candidate of `measured_record`."""
-    taken = tuple(replace(sample, busy_ms=busy_ms) for sample in samples(ms, seed))
+    taken = tuple(replace(sample, values={**sample.values, "busy_ms": busy_ms}) for sample in samples(ms, seed))
     sizes = {"forward": after_forward_gib, "loss_head": peak_gib, "backward": 0.9 * peak_gib, "optimizer": 5.0}
     foretold = {"after_forward_bytes": after_forward_gib * 2**30, "peak_allocated_bytes": peak_gib * 2**30}
     return candidate(
@@ -238,6 +242,7 @@ def _gpu() -> Record:
             tokens_per_step=8192,
             tokenized_manifest_digest=DIGEST,
         ),
+        quantities=QUANTITIES,
         procedure=Procedure(rounds=3, steps_per_round=5, warmup_steps=2, order_seed=0, isolation="fork"),
         calibration=Calibration(matmul_tflops={"bfloat16": 700.0}, host_to_device_gb_s=55.0),
         candidates=candidates,

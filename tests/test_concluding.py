@@ -128,8 +128,8 @@ def test_a_baseline_that_does_not_repeat_itself_ends_every_comparison() -> None:
 
 def test_a_failed_float64_oracle_is_not_told_as_a_baseline_that_does_not_repeat_itself() -> None:
     off, same = gate(0.5, against="float64 oracle"), gate(0.0)
-    base = replace(BASE, checks=Checks(finite=True, oracle=off))
-    checks = Checks(finite=True, gradient=same, update=same, oracle=off)
+    base = replace(BASE, checks=Checks(finite=True, gates={"oracle": off}))
+    checks = Checks(finite=True, gates={"gradient": same, "update": same, "oracle": off})
     others = (candidate("a", checks=checks), candidate("twin", "baseline_again", checks=checks))
     found = concluding.stands_in_the_way(observed(base, *others))
     assert found is not None

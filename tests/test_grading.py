@@ -169,7 +169,7 @@ def test_a_noise_floor_that_rests_on_no_finished_twin_does_not_count() -> None:
 
 def test_a_failed_gate_is_smoke_and_holds_the_claims_down() -> None:
     bad = replace(GATE, passed=False, error=0.5)
-    record = with_candidates(NONE, AGAIN, replace(LAYER, checks=replace(GATES, gradient=bad)))
+    record = with_candidates(NONE, AGAIN, replace(LAYER, checks=replace(GATES, gates={**GATES.gates, "gradient": bad})))
     assert record.evidence_level == "gpu_smoke"
     limit = next(limit for limit in record.limits if limit.code == "gate_failed")
     assert "every layer: gradient gate 0.5 over 0.001" in limit.reason
@@ -177,7 +177,7 @@ def test_a_failed_gate_is_smoke_and_holds_the_claims_down() -> None:
     assert claim(record, "time").level == "gpu_smoke"
 
 
-@pytest.mark.parametrize("checks", [Checks(), replace(GATES, update=None), replace(GATES, finite=None)])
+@pytest.mark.parametrize("checks", [Checks(), replace(GATES, gates={"gradient": GATE}), replace(GATES, finite=None)])
 def test_a_gate_that_was_not_run_never_counts_as_passed(checks: Checks) -> None:
     record = with_candidates(NONE, AGAIN, replace(LAYER, checks=checks))
     assert (record.evidence_level, "gate_missing" in codes(record)) == ("gpu_smoke", True)
@@ -197,7 +197,7 @@ def test_an_oom_is_a_result_and_costs_no_level() -> None:
 
 def test_a_control_is_meant_to_fail_and_is_a_limit_when_it_does_not() -> None:
     wrong = replace(LAYER, name="per micro-batch mean", role="control")
-    caught = replace(wrong, checks=replace(GATES, gradient=replace(GATE, passed=False)))
+    caught = replace(wrong, checks=replace(GATES, gates={**GATES.gates, "gradient": replace(GATE, passed=False)}))
     assert control_caught(caught)
     record = with_candidates(NONE, AGAIN, LAYER, caught)
     assert (record.evidence_level, "control_not_caught" in codes(record)) == ("gpu_measured", False)

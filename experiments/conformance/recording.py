@@ -17,10 +17,11 @@ from experiments.evidence.conclusion import Decision
 from experiments.evidence.digests import digest_of
 from experiments.evidence.record import Identity, Procedure, Record
 from experiments.evidence.runtime import Threads
-from experiments.evidence.subject import Backend, Model, ProfileFacts, Workload
+from experiments.evidence.subject import Backend, ProfileFacts, Workload
 from experiments.evidence.vocabulary import CandidateStatus, JsonValue
 
 EXPERIMENT = "conformance"
+KIND = "conformance"  # its repetitions are no training steps: checks, and faults that they have to notice
 TUTORIAL_PART = "Part 02"
 WORKLOAD = "part02"
 SEED = 20
@@ -42,8 +43,6 @@ def workload(pages: Sequence[str], seed: int, faults: bool = True) -> Workload:
         digest=digest_of(knobs(pages, seed, faults)),
         knobs=knobs(pages, seed, faults),
         dtype="float64",
-        batch=1,
-        sequence_length=1,
     )
 
 
@@ -57,6 +56,7 @@ def record(run: RunResult, profile: ProfileFacts, label: str, began: datetime, d
     """The record, not yet graded. `profile` holds the preflight report that was true when the run began."""
     return Record(
         identity=Identity(
+            kind=KIND,
             experiment=EXPERIMENT,
             page=TUTORIAL_PART,
             run_label=label,
@@ -67,7 +67,7 @@ def record(run: RunResult, profile: ProfileFacts, label: str, began: datetime, d
         backend=Backend(version=run.versions.get("torch"), threads=1),
         profile=profile,
         runtime=runtime_snapshot.collect(torch=run.versions.get("torch"), threads=Threads(intra_op=1)),
-        model=Model(id="hand-written mechanisms", weights_source="random_init"),
+        quantities=(),
         workload=workload([page.page for page in run.pages], run.seed, any(page.mutants for page in run.pages)),
         procedure=Procedure(
             rounds=1,
@@ -101,7 +101,7 @@ def _check(page: PageResult, check: CheckResult) -> Candidate:
             tensors=check.comparisons,
         )
     settings: dict[str, JsonValue] = {"page": page.page, "ours": check.ours, "cases": check.cases}
-    checks = Checks(finite=None if gate is None else True, oracle=gate)
+    checks = Checks(finite=None if gate is None else True, gates={} if gate is None else {"oracle": gate})
     return Candidate(
         name=f"{page.page}/{check.name}",
         role="candidate",
@@ -121,7 +121,11 @@ def _mutant(page: PageResult, mutant: MutantResult) -> Candidate:
         worst=mutant.how[:160],
     )  # fmt: skip
     return Candidate(
-        name=f"{page.page}/{mutant.name}", role="control", settings=settings, status="ok", checks=Checks(oracle=gate)
+        name=f"{page.page}/{mutant.name}",
+        role="control",
+        settings=settings,
+        status="ok",
+        checks=Checks(gates={"oracle": gate}),
     )
 
 

@@ -37,7 +37,7 @@ def claim_limits(record: Record) -> tuple[Limit, ...]:
         if device.other_processes:
             reason = f"{device.other_processes} other processes on {device.name} when the run began"
             found.append(claim_limit("shared_device", reason, "measure on a card of your own", ("memory", "time")))
-    if record.model.weights_source == "random_init":
+    if record.model is not None and record.model.weights_source == "random_init":
         reason = "random weights: quality, underflow share and scale history say nothing about a trained model"
         lift = "run again with --model-source hub or local"
         found.append(claim_limit("random_init", reason, lift, ("quality", "scaler_semantics")))
@@ -84,12 +84,14 @@ def _measured(record: Record, claim: Claim, named: Sequence[Candidate]) -> bool:
     if record.identity.run_mode == "dry_run":
         return True  # a plan may say what it would measure: the level is `plan` already
     if claim.kind == "time":
-        return all(c.status == "ok" and c.summary and c.summary.step_ms for c in named) or _predicted(named, "step_ms")
+        return all(c.status == "ok" and c.median("step_ms") is not None for c in named) or _predicted(named, "step_ms")
     if claim.kind == "memory":
         seen = all(c.status == "oom" or (c.memory and c.memory.peak_allocated_bytes is not None) for c in named)
         return seen or _predicted(named, "peak_allocated_bytes")
     if claim.kind == "gradient_equivalence":
-        return all(c.status == "ok" and (c.checks.gradient or c.checks.oracle or c.is_baseline) for c in named)
+        return all(
+            c.status == "ok" and ({"gradient", "oracle"} & c.checks.gates.keys() or c.is_baseline) for c in named
+        )
     if claim.kind == "scaler_semantics":
         return all(c.numerics and c.numerics.scaler and c.numerics.scaler.passed for c in named)
     # Quality: nothing here measures it yet, and random weights cannot.

@@ -23,6 +23,8 @@ NAMED_KNOBS = frozenset({"batch", "sequence", "sequence_length", "precision", "d
 
 def _model(record: Record) -> Any:
     model = record.model
+    if model is None:
+        return None
     identity = (model.id, model.weights_source, model.resolved_commit, model.config_digest, model.parameter_count)
     return identity if model.weights_source != "local" else (*identity, model.weights_digest)
 
@@ -58,9 +60,9 @@ def _device(record: Record) -> Any:
 
 FIELDS: Mapping[str, Callable[[Record], Any]] = {
     "model_commit": _model,
-    "tokenizer": lambda record: to_json(record.model.tokenizer),
-    "template": lambda record: record.model.template.chat_template,
-    "thinking_mode": lambda record: record.model.template.thinking_mode,
+    "tokenizer": lambda record: record.model and to_json(record.model.tokenizer),
+    "template": lambda record: record.model and record.model.template.chat_template,
+    "thinking_mode": lambda record: record.model and record.model.template.thinking_mode,
     "workload": _workload,
     "concurrency": lambda record: record.workload.concurrency,
     "token_counts": _tokens,
@@ -157,7 +159,7 @@ def _pair(first: Candidate, second: Candidate, floor: float | None) -> Pair:
 
 
 def _median(candidate: Candidate) -> float | None:
-    return candidate.summary.step_ms.median if candidate.summary and candidate.summary.step_ms else None
+    return candidate.median("step_ms")
 
 
 def _noise(first: Record, second: Record) -> float | None:

@@ -38,8 +38,12 @@ def control_caught(candidate: Candidate) -> bool:
 
 
 def _gates(candidate: Candidate) -> list[tuple[str, Gate | None]]:
-    checks = candidate.checks
-    return [("gradient gate", checks.gradient), ("update gate", checks.update), ("float64 oracle", checks.oracle)]
+    gates = candidate.checks.gates
+    return [
+        ("gradient gate", gates.get("gradient")),
+        ("update gate", gates.get("update")),
+        ("float64 oracle", gates.get("oracle")),
+    ]
 
 
 def _by_how_much(gate: Gate) -> str:

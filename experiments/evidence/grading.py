@@ -57,8 +57,8 @@ def executed(candidate: Candidate) -> bool:
     if "not_executed" in candidate.marks or candidate.status in ("skipped", "failed"):
         return False
     checks = candidate.checks
-    looked = (checks.finite, checks.gradient, checks.update, checks.oracle, candidate.numerics)
-    return candidate.status == "oom" or bool(candidate.samples) or any(thing is not None for thing in looked)
+    looked = checks.finite is not None or bool(checks.gates) or candidate.numerics is not None
+    return candidate.status == "oom" or bool(candidate.samples) or looked
 
 
 def _level(record: Record) -> tuple[Level, tuple[Limit, ...]]:

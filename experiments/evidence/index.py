@@ -153,8 +153,8 @@ def _agree(first: Candidate, second: Candidate, noise: Sequence[float]) -> bool:
         return False
     if first.status != "ok":
         return True
-    ours = first.summary.step_ms if first.summary else None
-    other = second.summary.step_ms if second.summary else None
+    ours = first.summary.intervals.get("step_ms") if first.summary else None
+    other = second.summary.intervals.get("step_ms") if second.summary else None
     if ours is None or other is None:
         return ours is other
     return _overlap(ours, noise[0], other, noise[1]) and _same_memory(first, second)

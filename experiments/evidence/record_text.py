@@ -11,6 +11,7 @@ from experiments.evidence.candidate import Candidate, Interval
 from experiments.evidence.conclusion import Comparison
 from experiments.evidence.quantities import gib, milliseconds, percent
 from experiments.evidence.record import Record
+from experiments.evidence.subject import Model
 from tools.environments.profile_session import OWN_COMMANDS
 
 DTYPES: Mapping[str, str] = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "float64": "fp64"}
@@ -51,14 +52,21 @@ def headline(record: Record, standing: str | None = None) -> str:
     workload, model = record.workload, record.model
     optimizer = workload.knobs.get("optimizer")
     names = {"sgd": "SGD", "adamw": "AdamW"}
-    what = f"{workload.batch} x {workload.sequence_length}, {DTYPES.get(workload.dtype, workload.dtype)}"
+    sides = [str(side) for side in (workload.batch, workload.sequence_length) if side is not None]
+    formats = [] if workload.dtype is None else [DTYPES.get(workload.dtype, workload.dtype)]
+    parts = [" x ".join(sides)] if sides else []
+    parts += formats
     if isinstance(optimizer, str):
-        what += f", {names.get(optimizer, optimizer)}"
-    weights = f"{model.id} shape, random weights" if model.weights_source == "random_init" else model.id
+        parts.append(names.get(optimizer, optimizer))
+    what = f"{workload.title}: {', '.join(parts)}" if parts else workload.title
     level: str = record.evidence_level or "not graded"
     if standing == "gpu_reproduced":
         level += ", runs agree (gpu_reproduced)"
-    return " · ".join((f"{workload.title}: {what}", weights, device(record), level))
+    return " · ".join((what, *([] if model is None else [_weights(model)]), device(record), level))
+
+
+def _weights(model: Model) -> str:
+    return f"{model.id} shape, random weights" if model.weights_source == "random_init" else model.id
 
 
 def device(record: Record) -> str:
@@ -138,13 +146,14 @@ def reproduce(record: Record) -> str:
         given = ((option, workload.knobs.get(option)) for option in OPTIONS)
         parts += [f"--{option.replace('_', '-')} {value}" for option, value in given if value is not None]
     parts.append(f"--profile {record.profile.id} --run-mode {identity.run_mode}")
-    parts.append(
-        {
-            "hub": f"--model-source hub --revision {model.resolved_commit}",
-            "local": "--model-source local --model FOLDER",
-            "random_init": "--model-source config",
-        }[model.weights_source]
-    )
+    if model is not None:
+        parts.append(
+            {
+                "hub": f"--model-source hub --revision {model.resolved_commit}",
+                "local": "--model-source local --model FOLDER",
+                "random_init": "--model-source config",
+            }[model.weights_source]
+        )
     caps = {card.memory_cap_gib for card in record.runtime.devices if card.memory_cap_gib is not None}
     parts += [f"--memory-cap-gib {cap:g}" for cap in sorted(caps)]
     return " ".join([*parts, "--run-label NEW"])
@@ -161,7 +170,7 @@ def _step(candidate: Candidate) -> str:
         word = {"oom": "out of memory", "failed": "failed", "skipped": "skipped"}[candidate.status]
         place = f" in {PHASES.get(failure.phase, failure.phase)}" if failure and candidate.status != "skipped" else ""
         return word + place
-    step = candidate.summary.step_ms if candidate.summary else None
+    step = candidate.summary.intervals.get("step_ms") if candidate.summary else None
     return "" if step is None else interval(step)
 
 

@@ -18,9 +18,7 @@ GIB = 2**30
 
 def gates_hold(candidate: Candidate) -> bool:
     """Finite, and no gate that was run has failed."""
-    checks = candidate.checks
-    found = (checks.gradient, checks.update, checks.oracle)
-    return checks.finite is True and all(gate is None or gate.passed for gate in found)
+    return candidate.checks.finite is True and all(gate.passed for gate in candidate.checks.gates.values())
 
 
 def able(observed: Observed) -> list[Candidate]:
@@ -30,14 +28,19 @@ def able(observed: Observed) -> list[Candidate]:
 
 def equivalence(observed: Observed, baseline: str, because: str) -> list[Claim]:
     """One claim over all candidates whose first gradients and update agree with the baseline."""
-    kept = [c for c in able(observed) if c.checks.gradient is not None and c.checks.gradient.error is not None]
+    kept = [c for c in able(observed) if _error(c) is not None]
     if not kept:
         return []
-    worst = max(kept, key=lambda c: (c.checks.gradient and c.checks.gradient.error) or 0.0)
-    error = worst.checks.gradient.error if worst.checks.gradient else None
+    worst = max(kept, key=lambda c: _error(c) or 0.0)
+    error = _error(worst)
     size = "bit-identical" if not error else f"largest relative L2 error {error:.1e} ({worst.name})"
     statement = f"gradients and first update of {names(kept)} agree with {baseline}: {size}; {because}"
     return [Claim(kind="gradient_equivalence", statement=statement, candidates=tuple(c.name for c in kept))]
+
+
+def _error(candidate: Candidate) -> float | None:
+    gate = candidate.checks.gates.get("gradient")
+    return None if gate is None else gate.error
 
 
 def times(observed: Observed, quantity: str = "step_ms") -> list[Claim]:
@@ -128,7 +131,8 @@ def stands_in_the_way(observed: Observed) -> Decision | None:
 
 def _repeats(twin: Candidate) -> bool:
     """Finite, and as the baseline: what lies between both and float64 is no word on whether one repeats the other."""
-    return gates_hold(replace(twin, checks=replace(twin.checks, oracle=None)))
+    others = {name: gate for name, gate in twin.checks.gates.items() if name != "oracle"}
+    return gates_hold(replace(twin, checks=replace(twin.checks, gates=others)))
 
 
 def _off_float64_alone(baseline: Candidate) -> bool:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from experiments.evidence import summary
-from experiments.evidence.record import Calibration, Identity, Procedure, Record
+from experiments.evidence import earlier_shapes, summary
+from experiments.evidence.codec import from_json
+from experiments.evidence.record import Calibration, Identity, Procedure, Quantity, Record
 from experiments.evidence.runtime import RuntimeSnapshot
 from experiments.evidence.subject import Backend, Model, Template, Tokenizer, Workload
 from experiments.harness.candidate_results import Answers, candidate, repeated_errors, with_ratios
@@ -14,6 +15,8 @@ from experiments.harness.plan import Plan
 from experiments.harness.schedule import Task
 from experiments.models.registered_config import DecoderShape
 from experiments.models.source_types import ModelIdentity
+
+QUANTITIES = tuple(from_json(Quantity, dict(quantity)) for quantity in earlier_shapes.TRAINING_STEP)
 
 
 def record(
@@ -49,6 +52,7 @@ def record(
         runtime=runtime,
         model=_model(plan.model, plan.manifest_digest),
         workload=_workload(plan),
+        quantities=QUANTITIES,
         procedure=None
         if dry
         else Procedure(

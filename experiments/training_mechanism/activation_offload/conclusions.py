@@ -54,10 +54,7 @@ def _ratio(observed: Observed, mine: str, other: str, quantity: str) -> float | 
 
 
 def _median(candidate: Candidate | None, quantity: str) -> float | None:
-    if candidate is None or candidate.summary is None:
-        return None
-    interval = candidate.summary.step_ms if quantity == "step_ms" else candidate.summary.busy_ms
-    return None if interval is None else interval.median
+    return None if candidate is None else candidate.median(quantity)
 
 
 def _decision(observed: Observed) -> Decision:

@@ -30,7 +30,7 @@ def _controls(observed: Observed) -> list[Candidate]:
 def _wrong_control(observed: Observed) -> list[Claim]:
     claims = []
     for control in _controls(observed):
-        gate = control.checks.gradient
+        gate = control.checks.gates.get("gradient")
         if gate is None or gate.error is None or gate.tolerance is None or not control_caught(control):
             continue
         statement = (
@@ -60,10 +60,8 @@ def _waiting(observed: Observed) -> list[Claim]:
 
 def beyond_busy(candidate: Candidate) -> float | None:
     """Length of a step over the time its card is busy; None where either was not measured."""
-    totals = candidate.summary
-    if totals is None or totals.step_ms is None or totals.busy_ms is None or not totals.busy_ms.median:
-        return None
-    return totals.step_ms.median / totals.busy_ms.median
+    step, busy = candidate.median("step_ms"), candidate.median("busy_ms")
+    return None if step is None or not busy else step / busy
 
 
 def _decision(observed: Observed) -> Decision:

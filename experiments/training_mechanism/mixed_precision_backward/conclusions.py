@@ -21,7 +21,7 @@ def conclude(observed: Observed) -> tuple[tuple[Claim, ...], Decision]:
 
 def collapsed(candidate: Candidate) -> tuple[float, float] | None:
     """First and lowest loss scale of the measured steps if it fell far: a run of skips nobody may overlook."""
-    scales = [sample.loss_scale for sample in candidate.samples if sample.loss_scale]
+    scales = [scale for sample in candidate.samples if (scale := sample.values.get("loss_scale"))]
     if scales and min(scales) <= scales[0] * COLLAPSE:
         return scales[0], min(scales)
     return None
