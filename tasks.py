@@ -20,8 +20,10 @@ from invoke import Collection, Context, Exit, Task
 ROOT = Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT))
 
-from tools.environments import ci_matrix, command_line, gpu_validation, profile_session, registry  # noqa: E402
+from tools.environments import command_line, profile_session  # noqa: E402
 from tools.environments.errors import EXIT_OK, EXIT_USAGE, LabError, render  # noqa: E402
+from tools.environments.preflight import gpu_validation  # noqa: E402
+from tools.environments.registry import ci_matrix, registry  # noqa: E402
 
 command_line.begin_inside()
 if "--" in sys.argv and Path(sys.argv[0]).stem in ("invoke", "inv", "__main__"):
@@ -146,13 +148,13 @@ def matrix(_: Context, format: str = "github") -> None:
 @task
 def sync(_: Context) -> None:
     """Renew the parts of the documents that derive from registry and records."""
-    call(sys.executable, "-m", "tools.documents", "sync")
+    call(sys.executable, "-m", "tools.rendering", "sync")
 
 
 @task
 def check(_: Context) -> None:
     """Say by line where documents no longer match registry or records."""
-    call(sys.executable, "-m", "tools.documents", "check")
+    call(sys.executable, "-m", "tools.rendering", "check")
 
 
 def image_task(action: str, about: str) -> Task[Any]:

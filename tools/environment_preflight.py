@@ -79,16 +79,16 @@ def _list(*, as_json: bool) -> int:
     if as_json:
         print(_listing_json())
     else:
-        from tools.environments import registry_list
+        from tools.environments.registry import profile_list
 
-        print(registry_list.listing())
+        print(profile_list.listing())
     return EXIT_OK
 
 
 def _listing_json() -> str:
     import json
 
-    from tools.environments import registry
+    from tools.environments.registry import registry
 
     loaded = registry.load()
     entries = [
@@ -114,7 +114,9 @@ def _listing_json() -> str:
 
 
 def _check(options: "argparse.Namespace") -> int:
-    from tools.environments import network_facts, preflight, registry, report_text
+    from tools.environments.machine import network_facts
+    from tools.environments.preflight import preflight, report_text
+    from tools.environments.registry import registry
 
     loaded = registry.load()
     profile = loaded.get(options.profile)

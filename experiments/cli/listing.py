@@ -7,7 +7,7 @@ from typing import Any
 
 from experiments.cli import discovery
 from experiments.cli.printing import emit, say, table
-from tools.environments import registry
+from tools.environments.registry import registry
 
 
 def add_parser(subparsers: Any) -> None:

@@ -13,9 +13,9 @@ from experiments.cli import discovery
 from experiments.cli.printing import emit, say, status, table
 from experiments.evidence import index, labels
 from experiments.evidence.index import Row
-from tools.environments import registry
 from tools.environments.errors import EXIT_BLOCKED, EXIT_OK, render
 from tools.environments.model import Profile
+from tools.environments.registry import registry
 
 
 def add_parser(subparsers: Any) -> None:

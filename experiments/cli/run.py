@@ -24,7 +24,7 @@ from experiments.harness.workload import Workload, changed
 from experiments.models.source_types import ModelRequest, ModelSource
 from tools.environments.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, LabError
 from tools.environments.model import Profile
-from tools.environments.registry import Registry
+from tools.environments.registry.registry import Registry
 
 NUMBERS = ("batch", "sequence", "piece_of", "steps", "warmup", "rounds", "seed")
 KNOBS = (*NUMBERS, "head", "precision", "model")

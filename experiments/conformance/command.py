@@ -19,12 +19,12 @@ from experiments.conformance import catalogue, recording
 from experiments.evidence import labels, store
 from experiments.evidence.subject import ProfileFacts
 from experiments.harness.workload import check_seed
-from tools.environments import registry as registries
-from tools.environments import requirement_text
 from tools.environments.errors import EXIT_BLOCKED, EXIT_INTERRUPTED, EXIT_OK, LabError, render
 from tools.environments.layout import ROOT
 from tools.environments.model import Profile, Report
-from tools.environments.registry import Registry
+from tools.environments.registry import registry as registries
+from tools.environments.registry import requirement_text
+from tools.environments.registry.registry import Registry
 
 HOME = "TRAIN-CPU"  # the profile whose requirement text says which framework releases these pages are registered for
 PROGRAM = "python tools/test_framework_conformance.py"
@@ -128,7 +128,7 @@ def registered_ranges(registry: Registry, root: Path = ROOT) -> Mapping[str, str
 
 def _quick(profile: Profile, registry: Registry, accept: Sequence[str]) -> Report:
     """The quick preflight: metadata only, so that nothing heavy is imported twice."""
-    from tools.environments import preflight
+    from tools.environments.preflight import preflight
 
     return preflight.run(profile, registry, quick=True, accept=accept)
 

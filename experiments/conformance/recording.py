@@ -25,7 +25,8 @@ KIND = "conformance"  # its repetitions are no training steps: checks, and fault
 TUTORIAL_PART = "Part 02"
 WORKLOAD = "part02"
 SEED = 20
-SCOPE = tuple(sorted({*source.SHARED_SCOPE, "experiments/conformance", "tools/test_framework_conformance.py"}))
+PAGES = "experiments/training_mechanism/conformance"
+SCOPE = tuple(sorted({*source.SHARED_SCOPE, "experiments/conformance", PAGES, "tools/test_framework_conformance.py"}))
 
 
 def knobs(pages: Sequence[str], seed: int, faults: bool = True) -> dict[str, JsonValue]:

@@ -29,8 +29,8 @@ GIT_LIMIT_S = 20.0
 
 
 def scope_of(package: str) -> tuple[str, ...]:
-    """What takes part in an experiment: what all share, and its own folder (`experiments/<topic>/<name>`)."""
-    return tuple(sorted({*SHARED_SCOPE, package}))
+    """What takes part in an experiment: what all share, its topic's `shared/`, its own folder."""
+    return tuple(sorted({*SHARED_SCOPE, f"{package.rpartition('/')[0]}/shared", package}))
 
 
 def look(scope: Sequence[str], root: Path = ROOT) -> Source:

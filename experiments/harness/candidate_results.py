@@ -24,10 +24,11 @@ from experiments.evidence.candidate import (
 from experiments.evidence.conclusion import Comparison
 from experiments.evidence.record import Calibration
 from experiments.evidence.vocabulary import CandidateStatus, JsonValue, Mark
-from experiments.harness import gates, ledger
+from experiments.harness import gates
 from experiments.harness.experiment import Answer, CandidateSpec, Experiment, Forecast, ForecastRequest
 from experiments.harness.fork import Outcome
-from experiments.harness.ledger_settings import for_candidate
+from experiments.harness.ledger import ledger
+from experiments.harness.ledger.ledger_settings import for_candidate
 from experiments.harness.plan import Plan
 from experiments.harness.schedule import ORACLE, Task
 from experiments.harness.workload import shorter

@@ -25,7 +25,7 @@ from experiments.models.batches import training_rows
 from experiments.models.registered_config import DecoderShape
 from experiments.models.source_types import ModelAsset, ModelRequest
 from tools.environments.errors import LabError
-from tools.environments.host_facts import cores
+from tools.environments.machine.host_facts import cores
 from tools.environments.model import Report
 
 SMALL_MODEL = 10_000_000  # parameters; below this more than one thread costs more than it brings
@@ -174,7 +174,7 @@ def import_torch(worker: str, note: Callable[[str], None]) -> None:
 
 def ask_device(kind: DeviceKind, cap_gib: float | None) -> DeviceFacts:
     """What a child found out about the device. Raises LabError when a card is wanted and none answers."""
-    from experiments.harness import device_facts
+    from experiments.harness.device import device_facts
 
     outcome = run_forked(lambda enter: device_facts.gather(kind, cap_gib), time_limit_s=FACTS_LIMIT_S)
     if outcome.result is None:

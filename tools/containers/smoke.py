@@ -19,13 +19,14 @@ from typing import Any
 
 from tools.containers import engine, findings, naming
 from tools.containers.engine import Client
-from tools.environments import gpu_facts, profile_session
+from tools.environments import profile_session
 from tools.environments.errors import LabError
-from tools.environments.image_facts import DIGEST_VARIABLE
-from tools.environments.install_text import Narrator
+from tools.environments.install.install_text import Narrator
 from tools.environments.layout import RUNS
+from tools.environments.machine import gpu_facts
+from tools.environments.machine.image_facts import DIGEST_VARIABLE
 from tools.environments.model import Profile
-from tools.environments.pep440 import Version
+from tools.environments.registry.pep440 import Version
 
 REGISTRATION = ("tools/register_notebook_runtime.py", "--check")
 VALIDATION = "tools/validate_cnb_gpu.sh"

@@ -90,7 +90,7 @@ def parse(arguments: Sequence[str]) -> Options:
     parser.add_argument("--image", action="store_true")
     given = vars(parser.parse_args(list(arguments)))
     if given["accept"]:
-        from tools.environments import preflight  # here: records import this module for OWN_COMMANDS alone
+        from tools.environments.preflight import preflight  # here: records import this module for OWN_COMMANDS alone
 
         preflight.known(given["accept"])
     _refuse_beside_resume(given)
