@@ -10,10 +10,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from experiments.evidence import rules
 from experiments.evidence.candidate import Candidate
 from experiments.evidence.codec import to_json
 from experiments.evidence.record import Record
-from experiments.evidence.summary import ratio_interval, rounds_of, verdict
+from experiments.evidence.rules.rule_set import Rules
 from experiments.evidence.vocabulary import Verdict
 from tools.environments.errors import EXIT_USAGE, LabError
 
@@ -112,7 +113,10 @@ def differing(first: Record, second: Record) -> list[str]:
 
 
 def compare(first: Record, second: Record, across: str | None = None) -> Difference:
-    """Second against first. Raises LabError for one record twice, and naming each field that differs but `across`."""
+    """Second against first, by the newer of their rules.
+
+    Raises LabError for one record twice, and naming each field that differs but `across`.
+    """
     if across is not None and across not in FIELDS:
         known = ", ".join(FIELDS)
         raise LabError(f"one of the fields {known}", ascii(across)[:60], "choose one of them", "--across", EXIT_USAGE)
@@ -134,24 +138,22 @@ def compare(first: Record, second: Record, across: str | None = None) -> Differe
         )
     floor = _noise(first, second)
     mine = {candidate.name: candidate for candidate in first.candidates}
-    pairs = [_pair(mine[other.name], other, floor) for other in second.candidates if other.name in mine]
+    newer = max(rules.of(first), rules.of(second), key=lambda found: found.version)
+    pairs = [_pair(newer, mine[other.name], other, floor) for other in second.candidates if other.name in mine]
     values = _values(across, first, second) if across else None
     return Difference(first.identity.run_label, second.identity.run_label, across, values, floor, tuple(pairs))
 
 
-def _pair(first: Candidate, second: Candidate, floor: float | None) -> Pair:
-    sides = (rounds_of(second.samples, "step_ms"), rounds_of(first.samples, "step_ms"))
-    both = first.status == second.status == "ok"
-    found = ratio_interval(*sides, (f"{second.name}/second", f"{first.name}/first")) if both else None
-    ratio, low, high = found or (None, None, None)
+def _pair(newer: Rules, first: Candidate, second: Candidate, floor: float | None) -> Pair:
+    found = newer.across(second, first, floor)
     return Pair(
         candidate=first.name,
         first_ms=_median(first),
         second_ms=_median(second),
-        ratio=ratio,
-        low=low,
-        high=high,
-        verdict=None if low is None or high is None else verdict(low, high, floor),
+        ratio=found.ratio if found else None,
+        low=found.low if found else None,
+        high=found.high if found else None,
+        verdict=found.verdict if found else None,
         first_peak_bytes=first.memory.peak_allocated_bytes if first.memory else None,
         second_peak_bytes=second.memory.peak_allocated_bytes if second.memory else None,
         statuses=(first.status, second.status),

@@ -12,10 +12,11 @@ from itertools import combinations
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from experiments.evidence import results, store
+from experiments.evidence import results, rules, store
 from experiments.evidence.candidate import Candidate, Interval
 from experiments.evidence.compare import differing
 from experiments.evidence.record import Record
+from experiments.evidence.rules.rule_set import Known
 from experiments.evidence.validation import MissingPackageError
 from experiments.evidence.vocabulary import LEVELS, Level
 from tools.environments.errors import LabError
@@ -112,8 +113,12 @@ def differing_rows(first: Record, second: Record) -> list[str]:
     return [name for name, ours, theirs in zip(names, *keys, strict=True) if ours != theirs]
 
 
-def status_of(records: Sequence[Record]) -> IndexStatus:
-    """The status records of one row have together: the highest level among them, or `gpu_reproduced`."""
+def status_of(records: Sequence[Record], known: Known = rules.KNOWN) -> IndexStatus:
+    """The status records of one row have together: the highest level among them, or `gpu_reproduced`.
+
+    A record whose rules are not `known` counts as none: nothing here has computed its level.
+    """
+    records = [record for record in records if rules.find(record, known) is not None]
     if not records:
         return NOT_MEASURED
     measured = [record for record in records if record.evidence_level == "gpu_measured"]

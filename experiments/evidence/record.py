@@ -1,6 +1,6 @@
 """The record of one run of one experiment: every field group, frozen. Written once, never edited.
 
-A run builds a `Record` without level, passes it through `grading.graded`, and hands it to `store.write`.
+A run builds a `Record` without level, passes it through `rules.graded`, and hands it to `store.write`.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Calibration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """One run. `evidence_level`, `limits` and the claims' levels are filled by `grading.graded`, nobody else."""
+    """One run. `evidence_level`, `limits` and the claims' levels are filled by `rules.graded`, nobody else."""
 
     identity: Identity
     source: Source

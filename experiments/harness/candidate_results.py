@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from experiments.evidence import summary
 from experiments.evidence.candidate import (
     Candidate,
     Checks,
@@ -23,6 +22,7 @@ from experiments.evidence.candidate import (
 )
 from experiments.evidence.conclusion import Comparison
 from experiments.evidence.record import Calibration
+from experiments.evidence.rules import CURRENT
 from experiments.evidence.vocabulary import CandidateStatus, JsonValue, Mark
 from experiments.harness import gates
 from experiments.harness.experiment import Answer, CandidateSpec, Experiment, Forecast, ForecastRequest
@@ -65,7 +65,7 @@ def candidate(
         settings={**spec.settings, **_peer([gate, *(result for _, result in measured)])},
         status=status,
         samples=samples,
-        summary=summary.summarise(spec.name, samples),
+        summary=CURRENT.summarise(spec.name, samples),
         memory=memory,
         checks=_checks(plan, spec, shape, gate, [result for _, result in measured], repeated),
         numerics=numerics,

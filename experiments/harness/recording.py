@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from experiments.evidence import earlier_shapes, summary
+from experiments.evidence import earlier_shapes
 from experiments.evidence.codec import from_json
 from experiments.evidence.record import Calibration, Identity, Procedure, Quantity, Record
+from experiments.evidence.rules import CURRENT
 from experiments.evidence.runtime import RuntimeSnapshot
 from experiments.evidence.subject import Backend, Model, Template, Tokenizer, Workload
 from experiments.harness.candidate_results import Answers, candidate, repeated_errors, with_ratios
@@ -33,7 +34,7 @@ def record(
     calibration = _calibration(answers)
     repeated = repeated_errors(plan, answers)
     candidates = tuple(candidate(experiment, plan, shape, spec, answers, calibration, repeated) for spec in plan.specs)
-    comparisons = summary.comparisons(candidates)
+    comparisons = CURRENT.comparisons(candidates)
     candidates = with_ratios(candidates, comparisons)
     observed = Observed(workload=plan.workload, device=plan.device, candidates=candidates, comparisons=comparisons)
     claims, decision = experiment.conclude(observed)
@@ -66,7 +67,7 @@ def record(
         ),
         calibration=calibration,
         candidates=candidates,
-        noise_floors=summary.noise_floors(candidates),
+        noise_floors=CURRENT.noise_floors(candidates),
         comparisons=comparisons,
         claims=claims,
         decision=decision,

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 from sample_records import GATE, GATES, H200, candidate, cpu_record, gpu_record, report
 
-from experiments.evidence import grading
+from experiments.evidence import rules
 from experiments.evidence.candidate import Candidate, Checks, Failure, Prediction
 from experiments.evidence.conclusion import Claim
-from experiments.evidence.gates import control_caught, failed_gates, missing_gates
 from experiments.evidence.limits import CLAIM_LIMITS, LEVEL_LIMITS, claim_limit, level_limit
 from experiments.evidence.record import Record
+from experiments.evidence.rules.v1 import grading
+from experiments.evidence.rules.v1.gates import control_caught, failed_gates, missing_gates
 from experiments.evidence.vocabulary import LEVELS, RunMode
 from tools.environments.model import Check
 
@@ -27,7 +28,7 @@ def claim(record: Record, kind: str) -> Claim:
 
 
 def with_mode(record: Record, mode: RunMode, **changes: Any) -> Record:
-    return grading.graded(replace(record, identity=replace(record.identity, run_mode=mode), **changes))
+    return rules.graded(replace(record, identity=replace(record.identity, run_mode=mode), **changes))
 
 
 def with_candidates(*candidates: Candidate) -> Record:

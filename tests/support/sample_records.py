@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from experiments.evidence import grading, summary
+from experiments.evidence import rules
 from experiments.evidence.candidate import (
     Candidate,
     Checks,
@@ -23,6 +23,7 @@ from experiments.evidence.candidate import (
 from experiments.evidence.conclusion import Claim, Decision
 from experiments.evidence.digests import digest_of
 from experiments.evidence.record import Calibration, Identity, Procedure, Record
+from experiments.evidence.rules.v1 import grading, summary
 from experiments.evidence.runtime import Device, Host, Image, RuntimeSnapshot, Threads
 from experiments.evidence.subject import Backend, Model, ProfileFacts, Source, Tokenizer, Workload
 from experiments.harness.recording import QUANTITIES
@@ -98,12 +99,12 @@ def report(profile: str, *checks: Check, accepted: tuple[str, ...] = ()) -> Repo
 
 def gpu_record(**changes: Any) -> Record:
     """A record that earns gpu_measured, with top-level fields replaced and graded again."""
-    return grading.graded(replace(_gpu(), **changes))
+    return rules.graded(replace(_gpu(), **changes))
 
 
 def cpu_record(**changes: Any) -> Record:
     """A mixed-precision record from a CPU, graded cpu_mechanism, with top-level fields replaced and graded again."""
-    return grading.graded(replace(_cpu(), **changes))
+    return rules.graded(replace(_cpu(), **changes))
 
 
 def second(seed: int = 10, every_ms: float = 272.0, **changes: Any) -> Record:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from experiments.evidence.candidate import Candidate
 from experiments.evidence.conclusion import Claim, Decision
-from experiments.evidence.gates import control_caught
+from experiments.evidence.rules.v1.gates import control_caught
 from experiments.harness.concluding import able, equivalence, memories, names, stands_in_the_way, times, weighed
 from experiments.harness.experiment import Observed
 

@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from experiments.evidence.candidate import Candidate
 from experiments.evidence.conclusion import Claim, Limit
-from experiments.evidence.gates import control_caught, passes
 from experiments.evidence.limits import EVERY_CLAIM, claim_limit
 from experiments.evidence.record import Record
+from experiments.evidence.rules.rule_set import ClaimGrade
+from experiments.evidence.rules.v1.gates import control_caught, passes
 from experiments.evidence.vocabulary import LEVELS, Level
-
-
-@dataclass(frozen=True, slots=True)
-class ClaimGrade:
-    """Level and limits of one claim."""
-
-    level: Level
-    limits: tuple[Limit, ...]
 
 
 def claim_limits(record: Record) -> tuple[Limit, ...]:

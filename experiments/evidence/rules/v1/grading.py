@@ -9,14 +9,14 @@ hold becomes a limit with what would lift it. `gpu_reproduced` needs two records
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 from experiments.evidence.candidate import Candidate
-from experiments.evidence.claim_grading import ClaimGrade, claim_limits, grade_claim
 from experiments.evidence.conclusion import Limit
-from experiments.evidence.gates import failed_gates, missing_gates
 from experiments.evidence.limits import level_limit
 from experiments.evidence.record import Record
+from experiments.evidence.rules.rule_set import Grade
+from experiments.evidence.rules.v1.claim_grading import claim_limits, grade_claim
+from experiments.evidence.rules.v1.gates import failed_gates, missing_gates
 from experiments.evidence.vocabulary import Level
 
 # Checks of a preflight that together mean "the ranges and the exact build hold", whoever made the environment.
@@ -25,31 +25,12 @@ IMAGE_CHECK = "container.image"
 PROFILES = "python tools/environment_preflight.py --list-profiles"
 
 
-@dataclass(frozen=True, slots=True)
-class Grade:
-    """`level` and `limits` of the record (level limits first), and a grade for each claim, in the record's order."""
-
-    level: Level
-    limits: tuple[Limit, ...]
-    claims: tuple[ClaimGrade, ...]
-
-
 def grade(record: Record) -> Grade:
     """What the record proves. Reads neither `evidence_level` nor any limit already written."""
     level, reasons = _level(record)
     about_claims = claim_limits(record)
     claims = tuple(grade_claim(record, claim, level, (*reasons, *about_claims)) for claim in record.claims)
     return Grade(level, (*reasons, *about_claims), claims)
-
-
-def graded(record: Record) -> Record:
-    """The record with level, limits and the claims' levels filled in."""
-    found = grade(record)
-    claims = tuple(
-        replace(claim, level=answer.level, limits=answer.limits)
-        for claim, answer in zip(record.claims, found.claims, strict=True)
-    )
-    return replace(record, evidence_level=found.level, limits=found.limits, claims=claims)
 
 
 def executed(candidate: Candidate) -> bool:
