@@ -118,6 +118,11 @@ class Record:
         """The candidate the others are compared with, if the run has one."""
         return next((candidate for candidate in self.candidates if candidate.is_baseline), None)
 
+    def compared_by(self) -> Quantity | None:
+        """The quantity by which candidates are compared first: the main one of those taken per repetition."""
+        found = (quantity for quantity in self.quantities if quantity.taken == "repetition" and quantity.main)
+        return next(found, None)
+
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values in the shape of the record's own schema version: every field, null where missing."""
         document: dict[str, Any] = to_json(self)
