@@ -44,7 +44,10 @@ def check(record: Record, known: Known = rules.KNOWN) -> Check:
     own = rules.find(record, known)
     if own is None:
         return not_recomputed(ID, record, known)
-    experiment = discovery.load(record.identity.experiment)
+    try:
+        experiment = discovery.load(record.identity.experiment)
+    except LabError as error:
+        return Check(ID, "warning", wanted, f"not recomputed: {error.where}: {error.found}", error.next)
     here = source.look(own.scope_of(package.replace(".", "/")), takes_part=own.takes_part)
     if (here.scope, here.digest) != (record.source.scope, record.source.digest):
         return _by_other_sources(experiment, record, own, wanted)
