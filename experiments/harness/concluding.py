@@ -35,7 +35,14 @@ def equivalence(observed: Observed, baseline: str, because: str) -> list[Claim]:
     error = _error(worst)
     size = "bit-identical" if not error else f"largest relative L2 error {error:.1e} ({worst.name})"
     statement = f"gradients and first update of {names(kept)} agree with {baseline}: {size}; {because}"
-    return [Claim(kind="gradient_equivalence", statement=statement, candidates=tuple(c.name for c in kept))]
+    return [
+        Claim(
+            kind="gradient_equivalence",
+            statement=statement,
+            candidates=tuple(c.name for c in kept),
+            rests_on=("gradient", "update"),
+        )
+    ]
 
 
 def _error(candidate: Candidate) -> float | None:
@@ -47,7 +54,12 @@ def times(observed: Observed, quantity: str = "step_ms") -> list[Claim]:
     """One claim for each comparison in time whose candidate computes the same."""
     names = {candidate.name for candidate in able(observed)}
     return [
-        Claim(kind="time", statement=_time(entry), candidates=(entry.candidate, entry.baseline))
+        Claim(
+            kind="time",
+            statement=_time(entry),
+            candidates=(entry.candidate, entry.baseline),
+            rests_on=(quantity,),
+        )
         for entry in observed.comparisons
         if entry.quantity == quantity and entry.candidate in names and entry.ratio is not None
     ]
@@ -67,8 +79,16 @@ def memories(observed: Observed) -> list[Claim]:
         sentence = memory_sentence(candidate, baseline)
         if sentence:
             names = (candidate.name, baseline.name)
-            claims.append(Claim(kind="memory", statement=sentence, candidates=names))
+            ground = _memory_ground(candidate, baseline)
+            claims.append(Claim(kind="memory", statement=sentence, candidates=names, rests_on=ground))
     return claims
+
+
+def _memory_ground(candidate: Candidate, baseline: Candidate) -> tuple[str, ...]:
+    """The quantities `memory_sentence` speaks of: those that both have."""
+    words = ["peak_allocated_bytes", "after_forward_bytes", *(["peak_reserved_bytes"] if captured(candidate) else [])]
+    both = (candidate.memory, baseline.memory)
+    return tuple(word for word in words if all(getattr(memory, word) is not None for memory in both))
 
 
 def memory_sentence(candidate: Candidate, baseline: Candidate) -> str | None:

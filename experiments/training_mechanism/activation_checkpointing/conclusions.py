@@ -20,7 +20,7 @@ def conclude(observed: Observed) -> tuple[tuple[Claim, ...], Decision]:
 
 def _dropout(observed: Observed) -> list[Claim]:
     claims = []
-    for (candidate, _), answer in observed.probes.items():
+    for (candidate, probe), answer in observed.probes.items():
         kept, lost = answer.get("kept_error"), answer.get("lost_error")
         if not isinstance(kept, int | float) or not isinstance(lost, int | float):
             continue
@@ -29,7 +29,9 @@ def _dropout(observed: Observed) -> list[Claim]:
             f"under dropout {answer['dropout']}: gradients are {exact} when the second run repeats the random state, "
             f"{lost:.1e} off (relative L2) when it is not"
         )
-        claims.append(Claim(kind="gradient_equivalence", statement=statement, candidates=(candidate,)))
+        claims.append(
+            Claim(kind="gradient_equivalence", statement=statement, candidates=(candidate,), rests_on=(probe,))
+        )
     return claims
 
 

@@ -29,7 +29,8 @@ def _beside(observed: Observed) -> list[Claim]:
         statement = f"a step of {mine} takes {ratio:.3f} x that of {other}"
         if busy is not None:
             statement += f", {busy:.3f} x in time the card is busy"
-        claims.append(Claim(kind="time", statement=statement, candidates=(mine, other)))
+        ground = ("step_ms",) if busy is None else ("step_ms", "busy_ms")
+        claims.append(Claim(kind="time", statement=statement, candidates=(mine, other), rests_on=ground))
     return claims
 
 
@@ -44,7 +45,7 @@ def _floor(observed: Observed) -> list[Claim]:
     statement = (
         f"{OVERLAPPED} takes {step / bound:.3f} x its floor, max(computation, transfer): here {word}, {bound:.1f} ms"
     )
-    return [Claim(kind="time", statement=statement, candidates=(OVERLAPPED,))]
+    return [Claim(kind="time", statement=statement, candidates=(OVERLAPPED,), rests_on=("step_ms",))]
 
 
 def _ratio(observed: Observed, mine: str, other: str, quantity: str) -> float | None:

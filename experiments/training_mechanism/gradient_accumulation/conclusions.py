@@ -37,7 +37,14 @@ def _wrong_control(observed: Observed) -> list[Claim]:
             f"gradients of {control.name} are {gate.error:.1e} off (relative L2, where rounding allows "
             f"{gate.tolerance:.1e}): a token in a micro-batch of short rows weighs more"
         )
-        claims.append(Claim(kind="gradient_equivalence", statement=statement, candidates=(control.name,)))
+        claims.append(
+            Claim(
+                kind="gradient_equivalence",
+                statement=statement,
+                candidates=(control.name,),
+                rests_on=("gradient",),
+            )
+        )
     return claims
 
 
@@ -54,7 +61,8 @@ def _waiting(observed: Observed) -> list[Claim]:
             side = "within" if ratio <= BUSY_LIMIT else "beyond"
             word = f"{side} the {BUSY_LIMIT} x that a launch-free step may take"
         statement = f"a step of {candidate.name} takes {ratio:.2f} x the time the card is busy in it: {word}"
-        claims.append(Claim(kind="time", statement=statement, candidates=(candidate.name,)))
+        ground = ("step_ms", "busy_ms")
+        claims.append(Claim(kind="time", statement=statement, candidates=(candidate.name,), rests_on=ground))
     return claims
 
 

@@ -37,7 +37,14 @@ def _scaler(observed: Observed) -> list[Claim]:
             f"an infinity in step {trace.injected_step} skipped {trace.skips_counted} step: weights and optimizer "
             f"state bit-identical, schedule not advanced, scale {trace.scale_before:.0f} → {trace.scale_after:.0f}"
         )
-        claims.append(Claim(kind="scaler_semantics", statement=statement, candidates=(candidate.name,)))
+        claims.append(
+            Claim(
+                kind="scaler_semantics",
+                statement=statement,
+                candidates=(candidate.name,),
+                rests_on=("scaler",),
+            )
+        )
     return claims
 
 
