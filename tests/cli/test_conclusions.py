@@ -100,7 +100,8 @@ def test_a_free_claim_is_refused_of_every_experiment(name: str) -> None:
     """A record as these sources would write it, and the same with one sentence more."""
     bare = committed(name)
     package = discovery.packages()[bare.identity.experiment]
-    ours = replace(bare, source=source.look(CURRENT.scope_of(package.replace(".", "/"))))
+    identity = replace(bare.identity, rules=CURRENT.version)
+    ours = replace(bare, identity=identity, source=source.look(CURRENT.scope_of(package.replace(".", "/"))))
     claims, decision = conclusions.concluded(discovery.load(bare.identity.experiment), ours)
     record = replace(ours, claims=claims, decision=decision)
     assert conclusions.check(record).status == "ok"
