@@ -12,7 +12,7 @@ from sample_records import cpu_record
 from zygote import ROOT, Zygote
 
 from experiments.cli import conclusions, discovery
-from experiments.evidence import source, store
+from experiments.evidence import rules, source, store
 from experiments.evidence.conclusion import Claim
 from experiments.evidence.record import Record
 from experiments.evidence.rules import CURRENT
@@ -100,7 +100,7 @@ def test_a_free_claim_is_refused_of_every_experiment(name: str) -> None:
     """A record as these sources would write it, and the same with one sentence more."""
     bare = committed(name)
     package = discovery.packages()[bare.identity.experiment]
-    ours = replace(bare, source=source.look(CURRENT.scope_of(package.replace(".", "/"))))
+    ours = replace(bare, source=source.look(rules.of(bare).scope_of(package.replace(".", "/"))))
     claims, decision = conclusions.concluded(discovery.load(bare.identity.experiment), ours)
     record = replace(ours, claims=claims, decision=decision)
     assert conclusions.check(record).status == "ok"

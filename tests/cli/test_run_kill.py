@@ -40,7 +40,11 @@ def essence(record: Record) -> dict[str, Any]:
     value["procedure"] = {k: v for k, v in value["procedure"].items() if k in ("rounds", "steps_per_round")}
     for candidate in value["candidates"]:
         del candidate["summary"]
-        samples = [(s["round"], s["step"], s["loss"], s["loss_scale"], s["skipped"]) for s in candidate["samples"]]
+        kept = ("loss", "loss_scale")  # what a sample has that is no time
+        samples = [
+            (s["round"], s["step"], s["skipped"], *(s["values"].get(word) for word in kept))
+            for s in candidate["samples"]
+        ]
         candidate["samples"] = sorted(samples)
     value["profile"] = value["profile"]["id"]
     return value
