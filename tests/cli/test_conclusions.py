@@ -137,13 +137,14 @@ def test_other_sources_and_other_commands_conclude_for_themselves(concluded: Rec
 
 
 @pytest.fixture(scope="module")
-def smoke(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The record of a run whose claims rest on a probe."""
+def smoke(forks: Zygote, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The record of a run whose claims rest on a probe; as small as a run can be, for nobody reads its times."""
     runs = tmp_path_factory.mktemp("runs")
-    with Zygote(runs, tmp_path_factory.mktemp("outputs")) as zygote:
-        done = zygote.run("run", "activation_checkpointing", "--workload", "smoke", "--run-label", "smoke")
-        assert done.code == 0, done.stderr
-        verified = zygote.run("results", "verify", "smoke")
+    zygote = forks.at(runs)
+    small = ("--batch", "1", "--sequence", "16", "--steps", "1", "--rounds", "1", "--warmup", "0")
+    done = zygote.run("run", "activation_checkpointing", *small, "--run-label", "smoke")
+    assert done.code == 0, done.stderr
+    verified = zygote.run("results", "verify", "smoke")
     assert verified.code == 0, verified.stdout
     assert "decision recomputed, claims recomputed: 2\n" in verified.stdout
     return runs / "activation_checkpointing" / "smoke" / "record.json"
