@@ -162,7 +162,9 @@ def _identifier(path: tuple[Any, ...]) -> bool:
 
 
 def _said(record: Any, path: tuple[Any, ...]) -> bool:
-    """A text that templates of ours make of arguments which hold nothing private."""
+    """A text that templates of ours make of arguments which hold nothing private; the code of a clause in it."""
+    if path[-1] == "code" and "said" in path:
+        return True
     for key in path[:-1]:
         record = getattr(record, key) if is_dataclass(record) else record[key]
         if is_dataclass(record) and getattr(record, "said", None) is not None and path[-1] in TEXTS:
