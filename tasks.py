@@ -157,6 +157,12 @@ def check(_: Context) -> None:
     call(sys.executable, "-m", "tools.rendering", "check")
 
 
+@task
+def release(_: Context, version: str = "", date: str = "") -> None:
+    """Put the changelog's fragments under a version (--version 0.2.0, --date 2026-12-01 or today)."""
+    call(sys.executable, "-m", "tools.rendering", "release", version, *(["--date", date] if date else []))
+
+
 def image_task(action: str, about: str) -> Task[Any]:
     """A task that hands on to `python -m tools.containers ACTION`, which talks to the Docker engine."""
 
@@ -207,7 +213,7 @@ RESULTS = {
 
 namespace = Collection(install, preflight, register, experiment, verify_gpu, conformance)
 namespace.add_collection(Collection("ci", matrix=matrix))
-namespace.add_collection(Collection("assets", sync, check))
+namespace.add_collection(Collection("assets", sync, check, release))
 namespace.add_collection(Collection("image", **{action: image_task(action, about) for action, about in IMAGES.items()}))
 namespace.add_collection(
     Collection("results", **{action: result_task(action, about) for action, about in RESULTS.items()})

@@ -57,7 +57,8 @@ def check(record: Record, known: Known = rules.KNOWN) -> Check:
         return Check(ID, "blocked", wanted, f"nothing can be concluded: {ascii(error)[:80]}", NEW_RUN)
     if record.decision != decision:
         return Check(ID, "blocked", wanted, f"another decision: {record.decision.sentence[:80]!a}", NEW_RUN)
-    written, drawn = (Counter(map(_bare, found)) for found in (record.claims, claims))
+    same = _grounds_and_all if record.identity.rules > 1 else _bare
+    written, drawn = (Counter(map(same, found)) for found in (record.claims, claims))
     lost, rest = [*(drawn - written).elements()], [*(written - drawn).elements()]
     if lost:
         return Check(ID, "blocked", wanted, f"not among its claims: {lost[0][1][:80]!a}", NEW_RUN)
@@ -125,6 +126,11 @@ def concluded(experiment: Experiment, record: Record, by: Rules = rules.CURRENT)
         comparisons=record.comparisons,
     )
     return CONCLUDE[by.conclusions](experiment)(observed)
+
+
+def _grounds_and_all(claim: Claim) -> tuple[str, str, tuple[str, ...], tuple[str, ...]]:
+    """A claim without its level. A record of rules 1 did not write what its claims rest on."""
+    return *_bare(claim), claim.rests_on
 
 
 def _bare(claim: Claim) -> tuple[str, str, tuple[str, ...]]:

@@ -13,7 +13,7 @@ from typing import Any
 from experiments.evidence import rules
 from experiments.evidence.candidate import Candidate
 from experiments.evidence.codec import to_json
-from experiments.evidence.record import Record
+from experiments.evidence.record import Quantity, Record
 from experiments.evidence.rules.rule_set import Rules
 from experiments.evidence.vocabulary import Verdict
 from tools.environments.errors import EXIT_USAGE, LabError
@@ -24,6 +24,8 @@ NAMED_KNOBS = frozenset({"batch", "sequence", "sequence_length", "precision", "d
 
 def _model(record: Record) -> Any:
     model = record.model
+    if model is None:
+        return None
     identity = (model.id, model.weights_source, model.resolved_commit, model.config_digest, model.parameter_count)
     return identity if model.weights_source != "local" else (*identity, model.weights_digest)
 
@@ -59,9 +61,11 @@ def _device(record: Record) -> Any:
 
 FIELDS: Mapping[str, Callable[[Record], Any]] = {
     "model_commit": _model,
-    "tokenizer": lambda record: to_json(record.model.tokenizer),
-    "template": lambda record: record.model.template.chat_template,
-    "thinking_mode": lambda record: record.model.template.thinking_mode,
+    "tokenizer": lambda record: record.model and to_json(record.model.tokenizer),
+    "template": lambda record: record.model and record.model.template.chat_template,
+    "thinking_mode": lambda record: record.model and record.model.template.thinking_mode,
+    "kind": lambda record: record.identity.kind,
+    "launch": lambda record: (record.identity.launch.type, record.identity.launch.ranks),
     "workload": _workload,
     "concurrency": lambda record: record.workload.concurrency,
     "token_counts": _tokens,
@@ -82,8 +86,8 @@ class Pair:
     """One candidate in both records. Ratios are second / first; None where a side lacks the quantity."""
 
     candidate: str
-    first_ms: float | None
-    second_ms: float | None
+    first_value: float | None  # medians in the quantity that the records compare by
+    second_value: float | None
     ratio: float | None
     low: float | None
     high: float | None
@@ -102,6 +106,7 @@ class Difference:
     across: str | None
     across_values: tuple[str, str] | None
     noise_floor: float | None
+    quantity: Quantity | None  # what ratios and noise are of
     pairs: tuple[Pair, ...]
 
 
@@ -137,17 +142,23 @@ def compare(first: Record, second: Record, across: str | None = None) -> Differe
     floor = _noise(first, second)
     mine = {candidate.name: candidate for candidate in first.candidates}
     newer = max(rules.of(first), rules.of(second), key=lambda found: found.version)
-    pairs = [_pair(newer, mine[other.name], other, floor) for other in second.candidates if other.name in mine]
+    quantity = second.compared_by()
+    pairs = [
+        _pair(newer, mine[other.name], other, floor, quantity) for other in second.candidates if other.name in mine
+    ]
     values = _values(across, first, second) if across else None
-    return Difference(first.identity.run_label, second.identity.run_label, across, values, floor, tuple(pairs))
+    return Difference(
+        first.identity.run_label, second.identity.run_label, across, values, floor, quantity, tuple(pairs)
+    )
 
 
-def _pair(newer: Rules, first: Candidate, second: Candidate, floor: float | None) -> Pair:
-    found = newer.across(second, first, floor)
+def _pair(newer: Rules, first: Candidate, second: Candidate, floor: float | None, quantity: Quantity | None) -> Pair:
+    found = None if quantity is None else newer.across(second, first, floor, quantity)
+    word = "" if quantity is None else quantity.word
     return Pair(
         candidate=first.name,
-        first_ms=_median(first),
-        second_ms=_median(second),
+        first_value=first.median(word),
+        second_value=second.median(word),
         ratio=found.ratio if found else None,
         low=found.low if found else None,
         high=found.high if found else None,
@@ -158,15 +169,10 @@ def _pair(newer: Rules, first: Candidate, second: Candidate, floor: float | None
     )
 
 
-def _median(candidate: Candidate) -> float | None:
-    return candidate.summary.step_ms.median if candidate.summary and candidate.summary.step_ms else None
-
-
 def _noise(first: Record, second: Record) -> float | None:
     """The two runs' floors together: each may have drifted by its own."""
-    floors = [
-        floor.relative for record in (first, second) for floor in record.noise_floors if floor.quantity == "step_ms"
-    ]
+    by = [(record, quantity.word) for record in (first, second) if (quantity := record.compared_by()) is not None]
+    floors = [floor.relative for record, word in by for floor in record.noise_floors if floor.quantity == word]
     return sum(floors) if len(floors) == 2 else None
 
 

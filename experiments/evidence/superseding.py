@@ -72,9 +72,10 @@ def differences(record: Record, own: Rules, newer: Rules, conclude: Conclude) ->
 def computed(record: Record, by: Rules) -> Record:
     """The record with everything that a version of the rules computes from its samples, and graded by that version."""
     candidates = tuple(
-        replace(candidate, summary=by.summarise(candidate.name, candidate.samples)) for candidate in record.candidates
+        replace(candidate, summary=by.summarise(candidate.name, candidate.samples, record.quantities))
+        for candidate in record.candidates
     )
-    floors, comparisons = by.noise_floors(candidates), by.comparisons(candidates)
+    floors, comparisons = by.noise_floors(candidates, record.quantities), by.comparisons(candidates, record.quantities)
     restated = replace(record, candidates=candidates, noise_floors=floors, comparisons=comparisons)
     return rules.graded(restated, {rules.version_of(record): by})
 

@@ -48,7 +48,7 @@ def _sums(record: Record, own: Rules) -> Check:
     wrong = [
         candidate.name
         for candidate in record.candidates
-        if not same(candidate.summary, own.summarise(candidate.name, candidate.samples))
+        if not same(candidate.summary, own.summarise(candidate.name, candidate.samples, record.quantities))
     ]
     if wrong:
         return Check("record.summaries", "blocked", "sums of the samples", f"others for {', '.join(wrong)}", NEW_RUN)
@@ -58,9 +58,9 @@ def _sums(record: Record, own: Rules) -> Check:
 
 def _floors(record: Record, own: Rules) -> Check:
     wanted = "noise floors and verdicts that follow from the samples"
-    if not same(record.noise_floors, own.noise_floors(record.candidates)):
+    if not same(record.noise_floors, own.noise_floors(record.candidates, record.quantities)):
         return Check("record.comparisons", "blocked", wanted, "another noise floor", NEW_RUN)
-    if not same(record.comparisons, own.comparisons(record.candidates)):
+    if not same(record.comparisons, own.comparisons(record.candidates, record.quantities)):
         return Check("record.comparisons", "blocked", wanted, "other ratios or verdicts", NEW_RUN)
     return Check("record.comparisons", "ok", wanted, f"{len(record.comparisons)} recomputed")
 

@@ -82,8 +82,8 @@ def test_an_out_of_memory_proposes_the_next_step_of_the_ladder(
 
 
 def test_a_failed_gate_says_what_to_look_at_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert GATES.gradient is not None
-    wrong = replace(GATES, gradient=replace(GATES.gradient, passed=False, error=0.5))
+    assert "gradient" in GATES.gates
+    wrong = replace(GATES, gates={**GATES.gates, "gradient": replace(GATES.gates["gradient"], passed=False, error=0.5)})
     record = replace(cpu_record(), candidates=(candidate("bf16", "candidate", 1.0, 1, checks=wrong),))
     tell(replace(shown(record), picture=None), Finished(record, tmp_path), as_json=False)
     assert "look at  random state, in-place changes, saved tensors" in capsys.readouterr().out

@@ -68,9 +68,9 @@ def test_one_page_passes_and_its_record_is_whole(runs: Path, capsys: pytest.Capt
     faults = [candidate for candidate in record.candidates if candidate.role == "control"]
     assert len(checks) == 7
     assert len(faults) == 12
-    assert all(one.checks.oracle and one.checks.oracle.passed for one in checks)
+    assert all(one.checks.gates["oracle"].passed for one in checks)
     assert all(control_caught(one) for one in faults)
-    gate = next(one.checks.oracle for one in checks if one.name == "cross_entropy/transformers_loss")
+    gate = next(one.checks.gates["oracle"] for one in checks if one.name == "cross_entropy/transformers_loss")
     assert gate is not None
     assert gate.error is not None
     assert gate.tolerance is not None

@@ -48,7 +48,7 @@ def page(*checks: CheckResult, mutants: tuple[MutantResult, ...] = (NOTICED,)) -
 def test_a_passed_page_keeps_error_tolerance_and_its_formula(tmp_path: Path) -> None:
     written = store.write(record(page(PASSED)), tmp_path / "record.json")
     check, fault = written.candidates
-    gate = check.checks.oracle
+    gate = check.checks.gates["oracle"]
     assert gate is not None
     assert (gate.passed, gate.against, gate.error, gate.tolerance, gate.tensors) == (
         True,
@@ -59,8 +59,8 @@ def test_a_passed_page_keeps_error_tolerance_and_its_formula(tmp_path: Path) -> 
     )
     assert "45 roundings: softmax" in gate.yardstick
     assert fault.settings["public_report"] == 5
-    assert fault.checks.oracle is not None
-    assert fault.checks.oracle.against == "causal"
+    assert "oracle" in fault.checks.gates
+    assert fault.checks.gates["oracle"].against == "causal"
     assert written.evidence_level == "cpu_mechanism"
     assert written.decision.code == "numerics_ok"
     assert "1 of 1 faults noticed" in written.decision.sentence
@@ -78,7 +78,7 @@ def test_a_check_that_failed_over_a_shape_is_stored_and_one_beyond_its_tolerance
 def test_a_failed_check_is_a_gate_that_did_not_pass() -> None:
     failed = replace(PASSED, status="failed", reason="output differs at [0]: ours 1, theirs 2")
     made = record(page(failed, mutants=()))
-    gate = made.candidates[0].checks.oracle
+    gate = made.candidates[0].checks.gates["oracle"]
     assert gate is not None
     assert not gate.passed
     assert gate.yardstick == "output differs at [0]: ours 1, theirs 2"

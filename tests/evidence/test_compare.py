@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 from sample_records import H200, KNOBS, gpu_record, second
+from stages import few
 
 from experiments.evidence.compare import FIELDS, compare, differing
 from experiments.evidence.digests import digest_of
-from experiments.evidence.record import Record
+from experiments.evidence.record import Launch, Record
 from experiments.evidence.subject import Tokenizer
 from tools.environments.errors import EXIT_USAGE, LabError
 
@@ -24,6 +25,9 @@ def changed(field: str) -> Record:
     """The same record with one field of `FIELDS` different."""
     base = second()
     model, runtime, workload = base.model, base.runtime, base.workload
+    if field in ("kind", "launch"):
+        other = {"kind": "operator", "launch": Launch(type="ranks", ranks=2)}
+        return replace(base, identity=replace(base.identity, **{field: other[field]}))  # type: ignore[arg-type]
     changes: dict[str, dict[str, Any]] = {
         "model_commit": {"model": replace(model, config_digest="sha256:" + "01" * 32)},
         "tokenizer": {"model": replace(model, tokenizer=Tokenizer(id="other"))},
@@ -61,7 +65,7 @@ def test_a_real_difference_is_told() -> None:
     ].verdict == "slower"
 
 
-@pytest.mark.parametrize("field", FIELDS)
+@pytest.mark.parametrize("field", few(4, FIELDS))
 def test_each_field_is_refused_by_name_and_allowed_when_it_is_the_thing_compared(field: str) -> None:
     first, other = gpu_record(), changed(field)
     assert differing(first, other) == [field]

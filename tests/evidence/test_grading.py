@@ -18,6 +18,9 @@ from experiments.evidence.rules.v1.gates import control_caught, failed_gates, mi
 from experiments.evidence.vocabulary import LEVELS, RunMode
 from tools.environments.model import Check
 
+PEAK = ("peak_allocated_bytes",)
+GROUNDS = {"memory": PEAK, "time": ("step_ms",), "gradient_equivalence": ("gradient",), "scaler_semantics": ("scaler",)}
+
 
 def codes(record: Record) -> list[str]:
     return [limit.code for limit in record.limits]
@@ -64,7 +67,7 @@ def test_a_ledger_alone_is_a_mechanism_that_was_not_executed() -> None:
         name="none", role="baseline", settings={}, status="skipped", predictions=(ledger,), marks=("not_executed",),
         failure=SKIPPED,
     )  # fmt: skip
-    about = (Claim(kind="memory", statement="5 GB expected", candidates=("none",)),)
+    about = (Claim(kind="memory", rests_on=PEAK, statement="5 GB expected", candidates=("none",)),)
     for mode in ("cpu_mechanism", "real_gpu"):
         record = with_mode(cpu_record(), mode, candidates=(told,), claims=about)  # type: ignore[arg-type]
         assert record.evidence_level == "cpu_mechanism"
@@ -170,7 +173,7 @@ def test_a_noise_floor_that_rests_on_no_finished_twin_does_not_count() -> None:
 
 def test_a_failed_gate_is_smoke_and_holds_the_claims_down() -> None:
     bad = replace(GATE, passed=False, error=0.5)
-    record = with_candidates(NONE, AGAIN, replace(LAYER, checks=replace(GATES, gradient=bad)))
+    record = with_candidates(NONE, AGAIN, replace(LAYER, checks=replace(GATES, gates={**GATES.gates, "gradient": bad})))
     assert record.evidence_level == "gpu_smoke"
     limit = next(limit for limit in record.limits if limit.code == "gate_failed")
     assert "every layer: gradient gate 0.5 over 0.001" in limit.reason
@@ -178,7 +181,9 @@ def test_a_failed_gate_is_smoke_and_holds_the_claims_down() -> None:
     assert claim(record, "time").level == "gpu_smoke"
 
 
-@pytest.mark.parametrize("checks", [Checks(), replace(GATES, update=None), replace(GATES, finite=None)])
+@pytest.mark.parametrize(
+    "checks", [Checks(wanted=GATES.wanted), replace(GATES, gates={"gradient": GATE}), replace(GATES, finite=None)]
+)
 def test_a_gate_that_was_not_run_never_counts_as_passed(checks: Checks) -> None:
     record = with_candidates(NONE, AGAIN, replace(LAYER, checks=checks))
     assert (record.evidence_level, "gate_missing" in codes(record)) == ("gpu_smoke", True)
@@ -198,7 +203,7 @@ def test_an_oom_is_a_result_and_costs_no_level() -> None:
 
 def test_a_control_is_meant_to_fail_and_is_a_limit_when_it_does_not() -> None:
     wrong = replace(LAYER, name="per micro-batch mean", role="control")
-    caught = replace(wrong, checks=replace(GATES, gradient=replace(GATE, passed=False)))
+    caught = replace(wrong, checks=replace(GATES, gates={**GATES.gates, "gradient": replace(GATE, passed=False)}))
     assert control_caught(caught)
     record = with_candidates(NONE, AGAIN, LAYER, caught)
     assert (record.evidence_level, "control_not_caught" in codes(record)) == ("gpu_measured", False)
@@ -250,13 +255,15 @@ def test_an_ambiguous_difference_is_a_limit_of_the_time_claim() -> None:
     ],
 )
 def test_a_claim_about_what_was_not_measured_is_a_plan(kind: Any, names: tuple[str, ...]) -> None:
-    record = gpu_record(claims=(Claim(kind=kind, statement="so it is", candidates=names),))
+    record = gpu_record(claims=(Claim(kind=kind, rests_on=GROUNDS[kind], statement="so it is", candidates=names),))
     assert record.claims[0].level == "plan"
     assert "not_measured" in [limit.code for limit in record.claims[0].limits]
 
 
 def test_running_out_of_memory_supports_a_memory_claim() -> None:
-    record = gpu_record(claims=(Claim(kind="memory", statement="does not fit", candidates=("everything kept",)),))
+    record = gpu_record(
+        claims=(Claim(kind="memory", rests_on=PEAK, statement="does not fit", candidates=("everything kept",)),)
+    )
     assert record.claims[0].level == "gpu_measured"
 
 
@@ -271,7 +278,7 @@ def test_scaler_semantics_need_a_trace_that_held() -> None:
 
 
 def test_off_a_card_memory_and_time_are_expectations() -> None:
-    about = tuple(Claim(kind=kind, statement="x", candidates=("fp32",)) for kind in ("time",))
+    about = tuple(Claim(kind=kind, rests_on=("step_ms",), statement="x", candidates=("fp32",)) for kind in ("time",))
     record = cpu_record(claims=about)
     assert record.claims[0].level == "cpu_mechanism"
     assert "expectation" in [limit.code for limit in record.claims[0].limits]
@@ -312,9 +319,9 @@ def test_removing_a_defect_never_lowers_the_level() -> None:
 
 def test_the_limit_codes_are_a_closed_list() -> None:
     with pytest.raises(KeyError):
-        level_limit("mood", "x", "y")
+        level_limit("mood")
     with pytest.raises(KeyError):
-        claim_limit("mood", "x", "y", ())
+        claim_limit("mood", ())
     assert not set(LEVEL_LIMITS) & set(CLAIM_LIMITS)
 
 

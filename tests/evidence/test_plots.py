@@ -54,7 +54,9 @@ def test_text_is_text_and_not_outlines(tmp_path: Path) -> None:
 
 def test_a_failed_gate_is_hatched_and_named(tmp_path: Path) -> None:
     fp16 = cpu_record().candidates[2]
-    bad = replace(fp16, checks=replace(GATES, gradient=replace(GATE, passed=False, error=0.5)))
+    bad = replace(
+        fp16, checks=replace(GATES, gates={**GATES.gates, "gradient": replace(GATE, passed=False, error=0.5)})
+    )
     path = numerics.draw(cpu_record(candidates=(*cpu_record().candidates[:2], bad)), tmp_path / "a.svg")
     assert "5.0e-01, gate failed" in texts(path)
     assert b"<pattern" in path.read_bytes()
@@ -63,7 +65,9 @@ def test_a_failed_gate_is_hatched_and_named(tmp_path: Path) -> None:
 
 
 def test_an_error_of_zero_is_named(tmp_path: Path) -> None:
-    exact = replace(cpu_record().candidates[2], checks=replace(GATES, gradient=replace(GATE, error=0.0)))
+    exact = replace(
+        cpu_record().candidates[2], checks=replace(GATES, gates={**GATES.gates, "gradient": replace(GATE, error=0.0)})
+    )
     path = numerics.draw(cpu_record(candidates=(*cpu_record().candidates[:2], exact)), tmp_path / "a.svg")
     assert "bit for bit" in texts(path)
 

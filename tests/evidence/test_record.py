@@ -59,10 +59,10 @@ def test_a_report_whose_status_does_not_follow_from_its_checks_is_refused() -> N
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
 def test_a_number_that_is_not_finite_is_never_written(number: float) -> None:
-    sample = Sample(round=0, position=0, step=0, loss=number)
+    sample = Sample(round=0, position=0, step=0, values={"loss": number})
     with pytest.raises(LabError) as refused:
         to_json(sample, "sample")
-    assert refused.value.where == "sample.loss"
+    assert refused.value.where == "sample.values.loss"
 
 
 @pytest.mark.parametrize(
@@ -81,9 +81,9 @@ def test_a_number_that_is_not_finite_is_never_written(number: float) -> None:
         (("runtime", "packages"), [], "an object"),
         (("runtime", "packages"), {"torch": 2}, "text"),
         (("candidates",), None, "a list"),
-        (("candidates", 0, "samples", 0, "step_ms"), "fast", "a number"),
-        (("candidates", 0, "samples", 0, "step_ms"), 10**400, "finite"),
-        (("candidates", 0, "samples", 0, "step_ms"), math.nan, "finite"),
+        (("candidates", 0, "samples", 0, "values", "step_ms"), "fast", "a number"),
+        (("candidates", 0, "samples", 0, "values", "step_ms"), 10**400, "finite"),
+        (("candidates", 0, "samples", 0, "values", "step_ms"), math.nan, "finite"),
         (("candidates", 0, "settings"), {"x": math.inf}, "finite"),
         (("model",), 3, "an object"),
     ],

@@ -113,7 +113,7 @@ def test_jsonschema_is_imported_only_to_validate_and_without_its_slow_extras() -
         "import sys\n"
         "from experiments.evidence import store, validation\n"
         "print('jsonschema' in sys.modules)\n"
-        "validation._validator()\n"
+        "validation.require()\n"
         "print('rfc3987_syntax' in sys.modules, 'torch' in sys.modules)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)

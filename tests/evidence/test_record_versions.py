@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from sample_records import gpu_record
 
-from experiments.evidence import store
+from experiments.evidence import earlier_shapes, store
 from tools.environments.errors import LabError
 from tools.environments.layout import ROOT
 
@@ -23,7 +23,7 @@ ABSENT = object()
 
 def _versioned(version: str, probes: object = ABSENT) -> bytes:
     """The good record as that version, with these probes in each candidate, or without the field."""
-    document = gpu_record().to_json()
+    document = earlier_shapes.downgrade(gpu_record().to_json())
     document["identity"]["schema_version"] = version
     for candidate in document["candidates"]:
         candidate["probes"] = probes

@@ -54,7 +54,7 @@ def test_records_of_schema_1_0_and_1_1_are_of_version_1(path: Path, schema: str)
 
 
 def test_of_the_newest_rules_nothing_is_superseded(h200: Record) -> None:
-    found = superseding.check(h200, conclusions.again)
+    found = superseding.check(h200, conclusions.again, {1: v1.RULES})
     assert (found.status, found.found) == ("ok", "version 1, the newest")
 
 
@@ -80,11 +80,14 @@ def _claims_lower(record: Record) -> Grade:
         ({"grade": _claims_lower}, "claim on gradient_equivalence of tf32, bf16, fp16 + scaler at plan"),
         ({"failed_gates": lambda candidate: [candidate.name]}, "gates of fp32 failed"),
         (
-            {"comparisons": lambda cs: tuple(replace(c, verdict="faster") for c in v1.RULES.comparisons(cs))},
+            {"comparisons": lambda cs, qs: tuple(replace(c, verdict="faster") for c in v1.RULES.comparisons(cs, qs))},
             "tf32 in step_ms faster, not ambiguous",
         ),
-        ({"comparisons": lambda cs: v1.RULES.comparisons(cs)[1:]}, "tf32 in step_ms not compared, not ambiguous"),
-        ({"noise_floors": lambda cs: ()}, "level gpu_smoke, not gpu_measured; limit no_noise_floor more"),
+        (
+            {"comparisons": lambda cs, qs: v1.RULES.comparisons(cs, qs)[1:]},
+            "tf32 in step_ms not compared, not ambiguous",
+        ),
+        ({"noise_floors": lambda cs, qs: ()}, "level gpu_smoke, not gpu_measured; limit no_noise_floor more"),
     ],
     ids=["level", "claim", "gates", "verdict", "comparison", "noise floor"],
 )
@@ -97,7 +100,9 @@ def test_a_newer_rule_that_decides_otherwise_is_named(h200: Record, changes: dic
 
 
 def test_a_decision_that_newer_rules_would_not_take_is_named(h200: Record) -> None:
-    faster = with_next(comparisons=lambda cs: tuple(replace(c, verdict="faster") for c in v1.RULES.comparisons(cs)))
+    faster = with_next(
+        comparisons=lambda cs, qs: tuple(replace(c, verdict="faster") for c in v1.RULES.comparisons(cs, qs))
+    )
     told = list(superseding.differences(h200, rules.of(h200), faster[2], conclusions.again))
     assert told[-1] == "decision adopt, not inconclusive"
     found = superseding.check(h200, conclusions.again, faster)
@@ -111,11 +116,12 @@ def test_newer_rules_answer_no_other_question(h200: Record) -> None:
 
 
 def test_other_digits_alone_supersede_nothing(h200: Record) -> None:
-    def wider(name: str, samples: object) -> object:
-        found = v1.RULES.summarise(name, samples)  # type: ignore[arg-type]
-        if found is None or found.step_ms is None:
+    def wider(name: str, samples: object, quantities: object) -> object:
+        found = v1.RULES.summarise(name, samples, quantities)  # type: ignore[arg-type]
+        if found is None:
             return found
-        return replace(found, step_ms=replace(found.step_ms, high=found.step_ms.high * 1.001))
+        wide = {word: replace(one, high=one.high * 1.001) for word, one in found.intervals.items()}
+        return replace(found, intervals=wide)
 
     assert superseding.check(h200, conclusions.again, with_next(summarise=wider)).status == "ok"
 

@@ -222,7 +222,7 @@ def _put(field: str, value: object) -> Callable[[Any], None]:
 
 
 def _gate(word: str, **changes: object) -> Callable[[Any], None]:
-    return lambda document: document["candidates"][2]["checks"][word].update(changes)
+    return lambda document: document["candidates"][2]["checks"]["gates"][word].update(changes)
 
 
 @pytest.mark.parametrize(

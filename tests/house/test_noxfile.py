@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from stages import few
 
 from tools.environments.layout import ROOT
 from tools.environments.registry import registry
@@ -79,7 +80,7 @@ def test_every_profile_is_a_session_with_its_title_and_tags() -> None:
     assert {"full", "bench", "docs"} <= {line.split()[1] for line in listed.splitlines() if line.startswith("- ")}
 
 
-@pytest.mark.parametrize("tag", ["cpu", "cuda", "serving", "multi-gpu"])
+@pytest.mark.parametrize("tag", few(1, ["cpu", "cuda", "serving", "multi-gpu"]))
 def test_tags_select_groups(tag: str) -> None:
     chosen = json.loads(nox("-t", tag, "-l", "--json").stdout)
     wanted = {profile.id for profile in registry.load(ROOT).profiles.values() if tag in profile.tags}
@@ -140,19 +141,22 @@ def test_an_unknown_option_is_told_plainly(clone: Path) -> None:
 
 @pytest.mark.parametrize(
     ("given", "words"),
-    [
-        ("--workload nope", "a workload of mixed_precision_backward: smoke, default"),
-        ("--experiment nope", "an experiment of TRAIN-CPU: mixed_precision_backward"),
-        ("--run-label a..b", "a run label of 1 to 64 letters"),
-        ("--accept nonsense", "the id of a check"),
-        ("--precision half", "argument --precision: invalid choice"),
-        ("--memory-cap-gib 0", "a cap in GiB above zero"),
-        ("--run-mode real_gpu", "a CUDA profile for run mode real_gpu"),
-        ("--resume L", "--resume with one --experiment"),
-        ("--resume L --experiment gradient_accumulation", "an interrupted run of gradient_accumulation"),
-        ("--image --workload nope", "a workload of mixed_precision_backward"),
-        ("--dry-run --workload nope", "a workload of mixed_precision_backward"),
-    ],
+    few(
+        3,
+        [
+            ("--workload nope", "a workload of mixed_precision_backward: smoke, default"),
+            ("--experiment nope", "an experiment of TRAIN-CPU: mixed_precision_backward"),
+            ("--run-label a..b", "a run label of 1 to 64 letters"),
+            ("--accept nonsense", "the id of a check"),
+            ("--precision half", "argument --precision: invalid choice"),
+            ("--memory-cap-gib 0", "a cap in GiB above zero"),
+            ("--run-mode real_gpu", "a CUDA profile for run mode real_gpu"),
+            ("--resume L", "--resume with one --experiment"),
+            ("--resume L --experiment gradient_accumulation", "an interrupted run of gradient_accumulation"),
+            ("--image --workload nope", "a workload of mixed_precision_backward"),
+            ("--dry-run --workload nope", "a workload of mixed_precision_backward"),
+        ],
+    ),
 )
 def test_a_value_that_no_run_takes_is_told_before_the_install(clone: Path, given: str, words: str) -> None:
     done = nox("-s", "TRAIN-CPU", "--", *given.split(), cwd=clone)

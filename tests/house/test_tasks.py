@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from stages import few
 
 from tools.environments.layout import ROOT
 from tools.environments.registry import registry
@@ -70,7 +71,7 @@ def test_every_pipeline_is_listed_with_what_it_does() -> None:
     names = {group["name"]: {task["name"] for task in group["tasks"]} for group in groups}
     assert names == {
         "ci": {"matrix"},
-        "assets": {"sync", "check"},
+        "assets": {"sync", "check", "release"},
         "image": {"build", "smoke", "list", "prune"},
         "results": {"list", "show", "verify", "promote", "clear"},
     }
@@ -99,7 +100,7 @@ def test_wrong_usage_is_two() -> None:
 
 
 @pytest.mark.parametrize(
-    "pipeline", ["install", "preflight", "register", "experiment", "verify-gpu", "conformance", "image.build"]
+    "pipeline", few(1, ["install", "preflight", "register", "experiment", "verify-gpu", "conformance", "image.build"])
 )
 def test_a_quote_that_is_not_closed_is_wrong_usage(clone: Path, pipeline: str) -> None:
     done = invoke(pipeline, "--profile", "TRAIN-CPU", "--options", "--env-name 'x", cwd=clone)
@@ -130,7 +131,7 @@ def test_a_full_disk_is_told_plainly() -> None:
     assert done.stderr.splitlines()[1:3] == ["  wanted output that can be written", "  found  No space left on device"]
 
 
-@pytest.mark.parametrize("pipeline", ["install", "preflight", "register", "experiment"])
+@pytest.mark.parametrize("pipeline", few(1, ["install", "preflight", "register", "experiment"]))
 def test_a_pipeline_without_its_profile_is_wrong_usage(clone: Path, pipeline: str) -> None:
     done = invoke(pipeline, cwd=clone)
     assert done.returncode == 2
@@ -167,7 +168,7 @@ def test_an_experiment_runs_after_preflight_in_the_profile_s_environment(clone: 
     assert run[1:] == ["run", name, *start, "--run-label", "L"]
 
 
-@pytest.mark.parametrize("pipeline", ["preflight", "register", "conformance", "experiment"])
+@pytest.mark.parametrize("pipeline", few(1, ["preflight", "register", "conformance", "experiment"]))
 def test_a_check_of_an_absent_environment_installs_nothing(clone: Path, pipeline: str) -> None:
     shutil.copy(ROOT / INSTALLER, clone / INSTALLER)
     done = invoke(pipeline, "--profile", "BASE-CPU", "--options", "--backend uv", cwd=clone)
@@ -212,13 +213,16 @@ def test_verify_gpu_hands_what_was_accepted_to_every_step(clone: Path) -> None:
 
 @pytest.mark.parametrize(
     ("given", "wanted"),
-    [
-        (["image.build", "--profile", "PT-CPU"], ["build", "--profile", "PT-CPU"]),
-        (["image.build", "--gpu", "--options", "--no-cache --json"], ["build", "--gpu", "--no-cache", "--json"]),
-        (["image.smoke", "--cpu"], ["smoke", "--cpu"]),
-        (["image.list"], ["list"]),
-        (["image.prune"], ["prune"]),
-    ],
+    few(
+        2,
+        [
+            (["image.build", "--profile", "PT-CPU"], ["build", "--profile", "PT-CPU"]),
+            (["image.build", "--gpu", "--options", "--no-cache --json"], ["build", "--gpu", "--no-cache", "--json"]),
+            (["image.smoke", "--cpu"], ["smoke", "--cpu"]),
+            (["image.list"], ["list"]),
+            (["image.prune"], ["prune"]),
+        ],
+    ),
 )
 def test_the_image_tasks_hand_on(clone: Path, given: list[str], wanted: list[str]) -> None:
     assert invoke(*given, cwd=clone).returncode == 0

@@ -69,7 +69,7 @@ def test_the_prediction_is_the_ledgers_and_says_that_nothing_ran(tmp_path: Path)
 def test_a_failed_gate_says_what_to_look_at_first() -> None:
     failed = replace(GATE, passed=False, error=0.7)
     base = gpu_record()
-    broken = replace(base.candidates[2], checks=Checks(finite=True, gradient=failed, update=GATE))
+    broken = replace(base.candidates[2], checks=Checks(finite=True, gates={"gradient": failed, "update": GATE}))
     record = gpu_record(candidates=(*base.candidates[:2], broken, *base.candidates[3:]))
     told = record_view.result(CHECKPOINTING, record).text
     assert "**gate failed** every layer: gradient gate 0.7 over 0.001" in told

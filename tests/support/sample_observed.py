@@ -38,7 +38,9 @@ def candidate(
     sizes = {"peak_allocated_bytes": peak, "peak_reserved_bytes": reserved, "after_forward_bytes": after}
     held = {key: None if value is None else int(value * GIB) for key, value in sizes.items()}
     checks = (
-        Checks(finite=True) if role == "baseline" else Checks(finite=True, gradient=gate(error), update=gate(error))
+        Checks(finite=True)
+        if role == "baseline"
+        else Checks(finite=True, gates={"gradient": gate(error), "update": gate(error)})
     )
     made: dict[str, Any] = {
         "name": name,
@@ -60,10 +62,12 @@ def _samples(step: float, busy: float | None) -> tuple[Sample, ...]:
             round=turn,
             position=0,
             step=number,
-            step_ms=step * (1 + 0.003 * (number - 1)),
-            wall_ms=step,
-            busy_ms=busy if number == 2 else None,
-            loss=2.5,
+            values={
+                "step_ms": step * (1 + 0.003 * (number - 1)),
+                "wall_ms": step,
+                **({} if busy is None or number != 2 else {"busy_ms": busy}),
+                "loss": 2.5,
+            },
         )
         for turn in range(2)
         for number in range(3)
@@ -86,8 +90,7 @@ def observed(*candidates: Candidate, device: DeviceFacts = CARD, **more: Any) ->
     taken = []
     for one in candidates:
         taken.append(one)
-        if one.is_baseline and one.summary is not None and one.summary.step_ms is not None:
-            median = one.summary.step_ms.median
+        if one.is_baseline and (median := one.median("step_ms")) is not None:
             taken.append(candidate(f"{one.name} (again)", "baseline_again", error=0.0, step=median))
     return Observed(
         workload=more.get("workload", WORKLOAD),

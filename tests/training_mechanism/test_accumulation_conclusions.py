@@ -162,5 +162,7 @@ def test_on_a_cpu_nothing_is_said_of_time_and_memory() -> None:
 
 
 def test_wrong_gradients_come_first() -> None:
-    _, decision = conclude(observed(BASE, replace(PLAIN, checks=Checks(finite=True, gradient=gate(0.5))), CAUGHT))
+    _, decision = conclude(
+        observed(BASE, replace(PLAIN, checks=Checks(finite=True, gates={"gradient": gate(0.5)})), CAUGHT)
+    )
     assert decision.code == "numerics_broken"

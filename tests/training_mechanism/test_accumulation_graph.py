@@ -50,7 +50,7 @@ def graph_program(bench: PageBench, record: Callable[[Run], Run] = recorded_by_h
 def test_a_replayed_micro_step_gives_the_same_gradients_update_and_loss(bench: PageBench) -> None:
     answer = bench.gate(GRAPH, graph_program(bench))
     checks = bench.judged(GRAPH, answer).checks
-    for found in (checks.gradient, checks.update, checks.oracle):
+    for found in (checks.gates["gradient"], checks.gates["update"], checks.gates["oracle"]):
         assert found is not None
         assert found.passed
     assert answer["loss"] == pytest.approx(bench.gate("8 x 1")["loss"], rel=1e-6)
@@ -190,6 +190,7 @@ def test_a_compiler_named_by_cc_will_do(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
 
 @pytest.mark.slow
+@pytest.mark.full  # half a minute of a C++ compiler
 @pytest.mark.filterwarnings("ignore:`torch.jit.script:DeprecationWarning")  # of torch's own, while it compiles
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler on a CPU")
 def test_compiled_layers_keep_the_gradients_and_compile_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -116,10 +116,25 @@ def usage(profile: Profile) -> str:
         "for the experiments": _FOR_THE_EXPERIMENTS,
         "for the image, with --image": _FOR_THE_IMAGE,
     }
-    lines = [f"nox -s {profile.id} -- [OPTION ...]   experiments: {', '.join(profile.experiments) or 'none yet'}"]
+    lines = [f"nox -s {profile.id} -- [OPTION ...]   {subjects(profile)}"]
     for name, table in groups.items():
         lines += [f"  {name}", *(f"    {option} {value or ''}".rstrip() for option, value in table.items())]
     return "\n".join(lines)
+
+
+def subjects(profile: Profile) -> str:
+    """What a profile is for, by name: its experiments, or the judgements of one that measures nothing."""
+    word, names = (
+        ("judgements", profile.judgements) if profile.layer == "delivery" else ("experiments", profile.experiments)
+    )
+    return f"{word}: {', '.join(names) or 'none yet'}"
+
+
+def closing(profile: Profile) -> str | None:
+    """What a session of a profile without experiments says last; None for one that has run some."""
+    if profile.layer == "delivery":
+        return f"{profile.id}: environment only, it judges records; {subjects(profile)}"
+    return None if profile.experiments else f"{profile.id}: environment only, it has no experiment yet"
 
 
 def install(profile: Profile, options: Options) -> list[str]:

@@ -59,9 +59,9 @@ def pages(entry: Entry | None, path: Path) -> str:
     rows = []
     for page in catalogue.ENTRIES:
         held, mutants = _of(record.candidates, page.id)
-        gates = [one.checks.oracle for one in held]
+        gates = [one.checks.gates.get("oracle") for one in held]
         passed = all(gate is not None and gate.passed for gate in gates)
-        noticed = sum(one.checks.oracle is not None and not one.checks.oracle.passed for one in mutants)
+        noticed = sum((gate := one.checks.gates.get("oracle")) is not None and not gate.passed for one in mutants)
         title = page.title_zh if lang == "zh" else page.title
         place = f"{title} ({page.part})" if page.part else title
         result = "passed" if passed and noticed == len(mutants) else "failed"
@@ -85,7 +85,7 @@ def checks(entry: Entry | None, arguments: Sequence[str], lang: Language) -> str
         return _WORDS[lang]["none"]
     rows = []
     for one in _of(entry.record.candidates, page)[0]:
-        gate = one.checks.oracle
+        gate = one.checks.gates.get("oracle")
         name, cases = f"`{_short(one)}`", str(one.settings.get("cases", ""))
         if gate is None:
             rows.append((name, one.failure.message if one.failure else "", cases, "", "", ""))
@@ -103,7 +103,7 @@ def faults(entry: Entry | None, arguments: Sequence[str], lang: Language) -> str
         return _WORDS[lang]["none"]
     rows = []
     for one in _of(entry.record.candidates, page)[1]:
-        gate = one.checks.oracle
+        gate = one.checks.gates.get("oracle")
         noticed = "—" if gate is None or gate.passed else f"`{gate.against}`"
         module = f"`{one.settings.get('module', '')}`"
         rows.append((str(one.settings.get("fault", "")), module, str(one.settings.get("public_report", "")), noticed))
@@ -126,7 +126,7 @@ def _closest(held: Sequence[Candidate], lang: Language) -> str:
     shares = [
         (gate.error / gate.tolerance, one)
         for one in held
-        if (gate := one.checks.oracle) is not None and gate.error is not None and gate.tolerance
+        if (gate := one.checks.gates.get("oracle")) is not None and gate.error is not None and gate.tolerance
     ]
     if not shares:
         return _WORDS[lang]["no"]

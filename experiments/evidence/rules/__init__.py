@@ -8,19 +8,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 from experiments.evidence.record import Record
-from experiments.evidence.rules import v1
+from experiments.evidence.rules import v1, v2
 from experiments.evidence.rules.rule_set import Known, Rules
 from experiments.evidence.vocabulary import RULES_VERSION
 from tools.environments.errors import LabError
 
-KNOWN: Known = {1: v1.RULES}
+KNOWN: Known = {1: v1.RULES, 2: v2.RULES}
 CURRENT: Rules = KNOWN[RULES_VERSION]  # of a record that is made now
 UPDATE = "update this checkout: git pull"
 
 
 def version_of(record: Record) -> int:
     """The version of the rules a record was computed with. Records of schema 1.0 and 1.1 name none: it is 1."""
-    return 1
+    return record.identity.rules
 
 
 def find(record: Record, known: Known = KNOWN) -> Rules | None:

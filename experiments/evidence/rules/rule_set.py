@@ -12,7 +12,7 @@ from typing import Protocol, TypeAlias
 
 from experiments.evidence.candidate import Candidate, Sample, Summary
 from experiments.evidence.conclusion import Comparison, Limit, NoiseFloor
-from experiments.evidence.record import Record
+from experiments.evidence.record import Quantity, Record
 from experiments.evidence.vocabulary import Level
 
 
@@ -48,10 +48,11 @@ class Rules:
 
     version: int
     # Statistics
-    summarise: Callable[[str, Sequence[Sample]], Summary | None]  # of the candidate of that name
-    noise_floors: Callable[[Sequence[Candidate]], tuple[NoiseFloor, ...]]
-    comparisons: Callable[[Sequence[Candidate]], tuple[Comparison, ...]]  # each against the baseline
-    across: Callable[[Candidate, Candidate, float | None], Comparison | None]  # second record's against the first's
+    summarise: Callable[[str, Sequence[Sample], Sequence[Quantity]], Summary | None]  # of the candidate of that name
+    noise_floors: Callable[[Sequence[Candidate], Sequence[Quantity]], tuple[NoiseFloor, ...]]
+    comparisons: Callable[[Sequence[Candidate], Sequence[Quantity]], tuple[Comparison, ...]]  # against the baseline
+    # second record's candidate against the first's in one quantity, given the noise of both
+    across: Callable[[Candidate, Candidate, float | None, Quantity], Comparison | None]
     # The digest of the sources
     scope_of: ScopeOf
     takes_part: TakesPart  # whether a file in scope, by its path, goes into the digest

@@ -23,6 +23,7 @@ from experiments.harness.ledger.ledger import predictions
 from experiments.harness.ledger.ledger_settings import for_candidate
 from experiments.harness.workload import Workload
 from experiments.training_mechanism.activation_checkpointing.conclusions import conclude
+from experiments.training_mechanism.activation_checkpointing.sentences import SENTENCES
 from experiments.training_mechanism.shared.memory_table import table
 from experiments.training_mechanism.shared.shared_workloads import memory_for_time
 
@@ -73,6 +74,7 @@ EXPERIMENT = Experiment(
     worker="experiments.training_mechanism.activation_checkpointing.worker",
     candidates=candidates,
     conclude=conclude,
+    sentences=SENTENCES,
     table=table,
     forecast=forecast,
 )

@@ -27,6 +27,7 @@ from experiments.harness.ledger.ledger import predictions
 from experiments.harness.ledger.ledger_settings import for_candidate
 from experiments.harness.workload import Workload
 from experiments.training_mechanism.gradient_accumulation.conclusions import conclude
+from experiments.training_mechanism.gradient_accumulation.sentences import SENTENCES
 from experiments.training_mechanism.shared.memory_table import table
 from experiments.training_mechanism.shared.shared_workloads import QWEN
 
@@ -153,6 +154,7 @@ EXPERIMENT = Experiment(
     worker="experiments.training_mechanism.gradient_accumulation.worker",
     candidates=candidates,
     conclude=conclude,
+    sentences=SENTENCES,
     table=table,
     forecast=forecast,
     look_at="what each loss is divided by, gradients left from the update before, and which gradients were compared",

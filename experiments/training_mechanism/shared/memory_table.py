@@ -27,10 +27,8 @@ def table(record: Record) -> Table:
 
 def _busy(candidate: Candidate) -> str:
     """Share of a step in which the card had something to do; the rest of it, it waited for Python or for a copy."""
-    totals = candidate.summary
-    if totals is None or totals.step_ms is None or totals.busy_ms is None or not totals.step_ms.median:
-        return ""
-    return percent(min(1.0, totals.busy_ms.median / totals.step_ms.median))
+    step, busy = candidate.median("step_ms"), candidate.median("busy_ms")
+    return "" if not step or busy is None else percent(min(1.0, busy / step))
 
 
 def _left_out(candidate: Candidate) -> bool:
@@ -38,9 +36,9 @@ def _left_out(candidate: Candidate) -> bool:
 
 
 def _verdict(candidate: Candidate) -> str:
-    gate = candidate.checks.gradient
+    gate = candidate.checks.gates.get("gradient")
     if candidate.is_baseline:
-        oracle = candidate.checks.oracle
+        oracle = candidate.checks.gates.get("oracle")
         return "" if oracle is None or oracle.error is None else f"{oracle.error:.1e} from float64"
     if gate is None or gate.error is None:
         return "" if candidate.checks.finite is not False else "not finite"

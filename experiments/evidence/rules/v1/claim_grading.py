@@ -10,35 +10,65 @@ from experiments.evidence.limits import EVERY_CLAIM, claim_limit
 from experiments.evidence.record import Record
 from experiments.evidence.rules.rule_set import ClaimGrade
 from experiments.evidence.rules.v1.gates import control_caught, passes
-from experiments.evidence.vocabulary import LEVELS, Level
+from experiments.evidence.vocabulary import LEVELS, ClaimKind, Level
 
 
 def claim_limits(record: Record) -> tuple[Limit, ...]:
     """Limits that hold for kinds of claims in the whole record, and leave its level alone."""
-    found = []
+    loose = [c.name for c in record.candidates if c.role == "control" and c.status == "ok" and not control_caught(c)]
+    return (
+        *accepted_warnings(record, EVERY_CLAIM),
+        *of_the_device(record, ("memory", "time")),
+        *random_weights(record),
+        *loose_controls(loose),
+    )
+
+
+def accepted_warnings(record: Record, kinds: Sequence[ClaimKind]) -> tuple[Limit, ...]:
+    """A limit for each warning of the preflight that was accepted by name."""
     report = record.profile.preflight
-    if report is not None:
-        for check in report.checks:
-            if check.status == "warning" and check.id in report.accepted:
-                reason = f"{check.id} was accepted: wanted {check.wanted}, found {check.found}"
-                found.append(claim_limit("accepted_warning", reason, check.repair, EVERY_CLAIM))
+    if report is None:
+        return ()
+    found = []
+    for check in report.checks:
+        if check.status == "warning" and check.id in report.accepted:
+            known = {"check": check.id, "wanted": check.wanted, "found": check.found, "repair": check.repair}
+            found.append(claim_limit("accepted_warning", kinds, **known))
+    return tuple(found)
+
+
+def of_the_device(record: Record, kinds: Sequence[ClaimKind]) -> tuple[Limit, ...]:
+    """A memory cap, and other processes on the card."""
+    found = []
     for device in record.runtime.devices:
         if device.memory_cap_gib is not None:
-            reason = f"{device.name} capped at {device.memory_cap_gib:g} GiB: small in memory, not in speed"
-            found.append(claim_limit("memory_cap", reason, "measure on a card of that size", ("memory", "time")))
+            found.append(claim_limit("memory_cap", kinds, device=device.name, cap_gib=device.memory_cap_gib))
         if device.other_processes:
-            reason = f"{device.other_processes} other processes on {device.name} when the run began"
-            found.append(claim_limit("shared_device", reason, "measure on a card of your own", ("memory", "time")))
-    if record.model.weights_source == "random_init":
-        reason = "random weights: quality, underflow share and scale history say nothing about a trained model"
-        lift = "run again with --model-source hub or local"
-        found.append(claim_limit("random_init", reason, lift, ("quality", "scaler_semantics")))
-    loose = [c.name for c in record.candidates if c.role == "control" and c.status == "ok" and not control_caught(c)]
-    if loose:
-        reason = f"wrong on purpose, yet passed: {', '.join(loose)}"
-        lift = "use a workload in which the fault shows (unequal lengths, larger batch)"
-        found.append(claim_limit("control_not_caught", reason, lift, ("gradient_equivalence",)))
+            others = device.other_processes
+            found.append(claim_limit("shared_device", kinds, processes=others, device=device.name))
     return tuple(found)
+
+
+def random_weights(record: Record) -> tuple[Limit, ...]:
+    """What weights that were never trained cannot show."""
+    if record.model is None or record.model.weights_source != "random_init":
+        return ()
+    return (claim_limit("random_init", ("quality", "scaler_semantics")),)
+
+
+def loose_controls(names: Sequence[str]) -> tuple[Limit, ...]:
+    """Candidates that are wrong on purpose and passed."""
+    if not names:
+        return ()
+    return (claim_limit("control_not_caught", ("gradient_equivalence",), controls=list(names)),)
+
+
+def not_measured(claim: Claim) -> Limit:
+    """The limit of a claim whose candidates lack what it needs."""
+    named = list(claim.candidates)
+    if not named:
+        return claim_limit("not_measured", (claim.kind,), "nothing_named", kind=claim.kind)
+    return claim_limit("not_measured", (claim.kind,), kind=claim.kind, candidates=named)
 
 
 def grade_claim(record: Record, claim: Claim, level: Level, limits: Sequence[Limit]) -> ClaimGrade:
@@ -47,26 +77,20 @@ def grade_claim(record: Record, claim: Claim, level: Level, limits: Sequence[Lim
     named = [candidate for candidate in record.candidates if candidate.name in claim.candidates]
     ceilings: list[Level] = [level]
     if not _measured(record, claim, named):
-        reason = f"no {claim.kind.replace('_', ' ')} result for {', '.join(claim.candidates) or 'any candidate'}"
-        found.append(claim_limit("not_measured", reason, "measure again, with these candidates", (claim.kind,)))
+        found.append(not_measured(claim))
         ceilings.append("plan")
     if claim.kind in ("memory", "time") and level == "cpu_mechanism":
-        reason = "not from a card: an expectation, never a GPU figure"
-        found.append(claim_limit("expectation", reason, "measure on a card", (claim.kind,)))
+        found.append(claim_limit("expectation", (claim.kind,)))
     if claim.kind in ("memory", "time", "gradient_equivalence"):
         suspect = [c.name for c in named if c.status == "ok" and c.role != "control" and not passes(c)]
         if suspect:
-            reason = f"gates not passed: {', '.join(suspect)}"
-            found.append(
-                claim_limit("claim_gate_failed", reason, "mend the candidate, then measure again", (claim.kind,))
-            )
+            found.append(claim_limit("claim_gate_failed", (claim.kind,), "claim_gate_failed_v1", candidates=suspect))
             ceilings.append("plan" if claim.kind == "gradient_equivalence" else "gpu_smoke")
     if claim.kind == "time":
         about = [c for c in record.comparisons if c.candidate in claim.candidates and c.quantity == "step_ms"]
         unclear = [comparison.candidate for comparison in about if comparison.verdict == "ambiguous"]
         if unclear:
-            reason = f"not told apart from noise: {', '.join(unclear)}"
-            found.append(claim_limit("ambiguous", reason, "measure with more rounds", ("time",)))
+            found.append(claim_limit("ambiguous", ("time",), candidates=unclear))
     return ClaimGrade(min(ceilings, key=LEVELS.index), tuple(found))
 
 
@@ -76,12 +100,14 @@ def _measured(record: Record, claim: Claim, named: Sequence[Candidate]) -> bool:
     if record.identity.run_mode == "dry_run":
         return True  # a plan may say what it would measure: the level is `plan` already
     if claim.kind == "time":
-        return all(c.status == "ok" and c.summary and c.summary.step_ms for c in named) or _predicted(named, "step_ms")
+        return all(c.status == "ok" and c.median("step_ms") is not None for c in named) or _predicted(named, "step_ms")
     if claim.kind == "memory":
         seen = all(c.status == "oom" or (c.memory and c.memory.peak_allocated_bytes is not None) for c in named)
         return seen or _predicted(named, "peak_allocated_bytes")
     if claim.kind == "gradient_equivalence":
-        return all(c.status == "ok" and (c.checks.gradient or c.checks.oracle or c.is_baseline) for c in named)
+        return all(
+            c.status == "ok" and ({"gradient", "oracle"} & c.checks.gates.keys() or c.is_baseline) for c in named
+        )
     if claim.kind == "scaler_semantics":
         return all(c.numerics and c.numerics.scaler and c.numerics.scaler.passed for c in named)
     # Quality: nothing here measures it yet, and random weights cannot.

@@ -29,7 +29,7 @@ def rounds_of(samples: Sequence[Sample], quantity: str) -> Rounds:
     """Values of one quantity by round. Skipped steps and missing values are left out."""
     chosen: dict[int, list[float]] = {}
     for sample in samples:
-        value: float | None = getattr(sample, quantity)
+        value = sample.values.get(quantity)
         if not sample.skipped and value is not None:
             chosen.setdefault(sample.round, []).append(value)
     return chosen
@@ -70,14 +70,12 @@ def summarise(name: str, samples: Sequence[Sample]) -> Summary | None:
     if not samples:
         return None
     ordinary = [sample for sample in samples if not sample.skipped]
-    step, wall, busy = (interval_of(rounds_of(samples, quantity), f"{name}/{quantity}") for quantity in TIMES)
+    found = {quantity: interval_of(rounds_of(samples, quantity), f"{name}/{quantity}") for quantity in TIMES}
     return Summary(
         samples=len(ordinary),
         skipped=len(samples) - len(ordinary),
         rounds=len({sample.round for sample in samples}),
-        step_ms=step,
-        wall_ms=wall,
-        busy_ms=busy,
+        intervals={quantity: interval for quantity, interval in found.items() if interval is not None},
     )
 
 
