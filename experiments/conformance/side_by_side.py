@@ -28,9 +28,16 @@ class _Helper:
     answer: Connection
 
 
-def run(pages: Sequence[str], one: Run, at_once: int, done: Callable[[PageResult], object]) -> list[PageResult]:
+def run(
+    pages: Sequence[str],
+    one: Run,
+    at_once: int,
+    done: Callable[[PageResult], object],
+    meanwhile: Callable[[], object] = lambda: None,
+) -> list[PageResult]:
     """`one(page)` for each page, in their order; `done` is told each as soon as all before it are finished.
 
+    `meanwhile` is called once behind the start of the first page: what it imports, the later ones find imported.
     LabError where a fork ends without a result; what `one` raised is shown by the fork itself.
     """
     waiting = list(reversed(pages))
@@ -42,6 +49,8 @@ def run(pages: Sequence[str], one: Run, at_once: int, done: Callable[[PageResult
             while waiting and len(running) < at_once:
                 helper = _start(waiting.pop(), one)
                 running[helper.answer] = helper
+                if helper.page == pages[0]:
+                    meanwhile()
             for answer in (ready for ready in wait([*running]) if isinstance(ready, Connection)):
                 helper = running[answer]
                 found[helper.page] = _result(helper)
