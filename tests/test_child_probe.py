@@ -47,6 +47,7 @@ def test_every_step_is_answered_and_what_is_printed_stays_apart(tmp_path: Path) 
     assert "BANNER" in facts.tail
 
 
+@pytest.mark.race
 @pytest.mark.parametrize(
     ("name", "died"),
     [("crashes", "killed by SIGABRT"), ("quits", "ended with exit code 7"), ("orphans", "ended with exit code 4")],

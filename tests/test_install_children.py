@@ -72,6 +72,7 @@ def test_a_child_that_will_not_end_is_ended(tmp_path: Path, monkeypatch: pytest.
     assert not any(str(marker).encode() in command for command in running)
 
 
+@pytest.mark.race
 def test_a_second_ctrl_c_does_not_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     child = subprocess.Popen([sys.executable, "-c", f"{STUBBORN}; print(1, flush=True); time.sleep(30)"], stdout=-1)
     assert child.stdout is not None
