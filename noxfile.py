@@ -23,18 +23,14 @@ import nox  # noqa: E402
 import nox.command  # noqa: E402
 
 from experiments.cli import asked  # noqa: E402
-from tools.environments import (  # noqa: E402
-    backends,
-    command_line,
-    host_facts,
-    index_settings,
-    profile_session,
-    registry,
-    torch_wheel,
-)
+from tools.environments import command_line, profile_session  # noqa: E402
 from tools.environments.errors import LabError, render  # noqa: E402
+from tools.environments.install import backends  # noqa: E402
 from tools.environments.layout import RUNS  # noqa: E402
+from tools.environments.machine import host_facts  # noqa: E402
 from tools.environments.model import Profile  # noqa: E402
+from tools.environments.registry import registry  # noqa: E402
+from tools.environments.sources import index_settings, torch_wheel  # noqa: E402
 
 command_line.begin_inside()  # the titles that `nox -l` prints are in Chinese
 
@@ -122,7 +118,7 @@ def bench(session: nox.Session) -> None:
 def docs(session: nox.Session) -> None:
     """文档 · links and anchors, parts generated from registry and records"""
     install_checks(session)
-    session.run("python", "-m", "tools.documents", "check", "--links")
+    session.run("python", "-m", "tools.rendering", "check", "--links")
 
 
 def declare(profile: Profile) -> None:
@@ -149,8 +145,8 @@ def declare(profile: Profile) -> None:
             verification = profile_session.verification(profile, RUNS, begin)
             if verification:
                 script(session, python, verification)
-            if not profile.experiments:
-                session.log(f"{profile.id}: environment only, it has no experiment yet")
+            if (remark := profile_session.closing(profile)) is not None:
+                session.log(remark)
 
     session.__doc__ = f"{profile.title_zh} · {profile.title}"
     nox.session(name=profile.id, tags=list(profile.tags), venv_backend="none", default=False)(session)

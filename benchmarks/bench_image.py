@@ -15,8 +15,8 @@ from pathlib import Path
 from benchmarks.checkout import copy
 from benchmarks.measure import Row
 from tools.containers import build, command, engine, image_text, naming
-from tools.environments import registry
-from tools.environments.install_text import Narrator
+from tools.environments.install.install_text import Narrator
+from tools.environments.registry import registry
 
 PROFILE = "TRAIN-CPU"
 CHANGED = "experiments/cli/listing.py"

@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.measure import Row, duration, ratio, seconds
-from tools.environments import registry
 from tools.environments.layout import ENVS, ROOT
+from tools.environments.registry import registry
 
 PROFILE = "TRAIN-CPU"
 IMPORT_RATIO = 1.15

@@ -79,16 +79,16 @@ def _list(*, as_json: bool) -> int:
     if as_json:
         print(_listing_json())
     else:
-        from tools.environments import registry_list
+        from tools.environments.registry import profile_list
 
-        print(registry_list.listing())
+        print(profile_list.listing())
     return EXIT_OK
 
 
 def _listing_json() -> str:
     import json
 
-    from tools.environments import registry
+    from tools.environments.registry import registry
 
     loaded = registry.load()
     entries = [
@@ -107,6 +107,8 @@ def _listing_json() -> str:
             "disk_gib": profile.host.disk_gib,
             "tags": list(profile.tags),
             "experiments": list(profile.experiments),
+            "judgements": list(profile.judgements),
+            "companion_of": profile.companion_of or None,
         }
         for profile in loaded.profiles.values()
     ]
@@ -114,7 +116,9 @@ def _listing_json() -> str:
 
 
 def _check(options: "argparse.Namespace") -> int:
-    from tools.environments import network_facts, preflight, registry, report_text
+    from tools.environments.machine import network_facts
+    from tools.environments.preflight import preflight, report_text
+    from tools.environments.registry import registry
 
     loaded = registry.load()
     profile = loaded.get(options.profile)

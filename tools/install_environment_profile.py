@@ -15,7 +15,7 @@ from tools.environments import command_line  # noqa: E402  the root must be on s
 
 command_line.begin()
 
-from tools.environments.install_command import main  # noqa: E402
+from tools.environments.install.install_command import main  # noqa: E402
 
 if __name__ == "__main__":
     sys.exit(command_line.run(main))

@@ -18,8 +18,8 @@ from tools.environments import command_line  # noqa: E402  the root must be on s
 
 command_line.begin()
 
-from tools.environments import kernels, registration  # noqa: E402
 from tools.environments.errors import EXIT_BLOCKED, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, LabError, render  # noqa: E402
+from tools.environments.installed import kernels, registration  # noqa: E402
 from tools.environments.layout import ROOT  # noqa: E402
 from tools.environments.model import Check  # noqa: E402
 

@@ -86,7 +86,7 @@ last_line() { # the last line with something on it, of those that exist
   cat "$@" 2>/dev/null | grep -v '^[[:space:]]*$' | tail -n 1 | cut -c 1-300
 }
 
-ask() { "$python" -m tools.environments.gpu_validation_steps "$@"; }
+ask() { "$python" -m tools.environments.preflight.gpu_validation_steps "$@"; }
 
 told() { # what a LabError says in its line: its `found`, or its next step, which a plain terminal gets with ->
   case $1 in found) sed -n 's/^  found  //p' "$2" ;; next) sed -n 's/^  \(→\|->\) //p' "$2" ;; esac

@@ -8,11 +8,11 @@ from typing import Any
 
 from experiments.cli.printing import status, table
 from experiments.evidence.quantities import percent
-from experiments.harness.ledger import CONTEXT_BYTES
-from experiments.harness.ledger_fit import FRAGMENTATION, FitRow
-from experiments.harness.ledger_step import GIB
+from experiments.harness.ledger.ledger import CONTEXT_BYTES
+from experiments.harness.ledger.ledger_fit import FRAGMENTATION, FitRow
+from experiments.harness.ledger.step_bytes import GIB
 from experiments.harness.workload import Workload
-from tools.environments.host_gate import TOLERANCE
+from tools.environments.machine.host_gate import TOLERANCE
 from tools.environments.model import Profile
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from experiments.cli.printing import emit, place, say, status, table
-from experiments.evidence import labels, record_text
-from experiments.evidence.gates import failed_gates
+from experiments.evidence import labels, record_text, rules
 from experiments.evidence.record import Record
 from experiments.harness.experiment import Experiment
 from experiments.harness.session import Finished
@@ -21,7 +20,7 @@ SHOWS = {
 def tell(experiment: Experiment, finished: Finished, *, as_json: bool) -> None:
     """Table, record, level, what would raise it, picture, decision."""
     record, folder = finished.record, finished.folder
-    drawn = _picture(experiment, finished)
+    drawn = picture(experiment, finished)
     if as_json:
         emit(record.to_json())
         return
@@ -44,7 +43,7 @@ def tell(experiment: Experiment, finished: Finished, *, as_json: bool) -> None:
     for candidate in record.candidates:
         if candidate.failure is not None and candidate.failure.proposal:
             say(f"{'try':<9}{candidate.name} ran out of memory: {candidate.failure.proposal}")
-    if any(failed_gates(candidate) for candidate in record.candidates):
+    if any(rules.of(record).failed_gates(candidate) for candidate in record.candidates):
         say(f"{'look at':<9}{experiment.look_at}")
     say(f"{'says':<9}{record.decision.sentence}")
     say(f"{'next':<9}python -m experiments show {experiment.name} --run-label {record.identity.run_label}")
@@ -58,8 +57,8 @@ def _plan(record: Record) -> None:
         say(f"  {candidate.name}" + (f": {failure.message}" if failure is not None else ""))
 
 
-def _picture(experiment: Experiment, finished: Finished) -> str:
-    """Where the picture stands, or why there is none: the record is written already and does not depend on it."""
+def picture(experiment: Experiment, finished: Finished) -> str:
+    """Draw it. Where it stands, or why there is none: the record is written already and does not depend on it."""
     if experiment.picture is None or finished.record.identity.run_mode == "dry_run":
         return ""
     try:

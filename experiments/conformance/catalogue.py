@@ -59,6 +59,6 @@ def mutants(page: str) -> tuple[Mutant, ...]:
 
 def load(page: str) -> Page:
     """The page's checks and mutants; this imports torch."""
-    module = importlib.import_module(f"experiments.conformance.pages.{find(page).id}")
+    module = importlib.import_module(f"experiments.training_mechanism.conformance.{find(page).id}")
     loaded: Page = module.PAGE
     return loaded

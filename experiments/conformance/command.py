@@ -19,12 +19,13 @@ from experiments.conformance import catalogue, recording
 from experiments.evidence import labels, store
 from experiments.evidence.subject import ProfileFacts
 from experiments.harness.workload import check_seed
-from tools.environments import registry as registries
-from tools.environments import requirement_text
 from tools.environments.errors import EXIT_BLOCKED, EXIT_INTERRUPTED, EXIT_OK, LabError, render
 from tools.environments.layout import ROOT
+from tools.environments.machine.host_facts import cores
 from tools.environments.model import Profile, Report
-from tools.environments.registry import Registry
+from tools.environments.registry import registry as registries
+from tools.environments.registry import requirement_text
+from tools.environments.registry.registry import Registry
 
 HOME = "TRAIN-CPU"  # the profile whose requirement text says which framework releases these pages are registered for
 PROGRAM = "python tools/test_framework_conformance.py"
@@ -90,6 +91,7 @@ def _run(options: argparse.Namespace, preflight: Preflight) -> int:
         seed=options.seed,
         mutants=not options.no_mutants,
         done=lambda page: tell(report_lines.page_line(page)),
+        at_once=cores(),
     )
     path, level = None, None
     if report is not None:
@@ -128,7 +130,7 @@ def registered_ranges(registry: Registry, root: Path = ROOT) -> Mapping[str, str
 
 def _quick(profile: Profile, registry: Registry, accept: Sequence[str]) -> Report:
     """The quick preflight: metadata only, so that nothing heavy is imported twice."""
-    from tools.environments import preflight
+    from tools.environments.preflight import preflight
 
     return preflight.run(profile, registry, quick=True, accept=accept)
 

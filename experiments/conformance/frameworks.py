@@ -10,7 +10,7 @@ import importlib.metadata
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tools.environments.pep440 import SpecifierSet
+from tools.environments.registry.pep440 import SpecifierSet
 
 ORACLES = ("torch", "transformers", "accelerate")
 

@@ -11,20 +11,25 @@ from datetime import datetime
 
 from experiments.conformance import catalogue
 from experiments.conformance.results import CheckResult, MutantResult, PageResult, RunResult
-from experiments.evidence import runtime_snapshot, source
+from experiments.conformance.sentences import SENTENCES
+from experiments.evidence import runtime_snapshot, sentences, source
 from experiments.evidence.candidate import Candidate, Checks, Failure, Gate
 from experiments.evidence.conclusion import Decision
 from experiments.evidence.digests import digest_of
 from experiments.evidence.record import Identity, Procedure, Record
+from experiments.evidence.rules import CURRENT
 from experiments.evidence.runtime import Threads
-from experiments.evidence.subject import Backend, Model, ProfileFacts, Workload
+from experiments.evidence.sentences import say
+from experiments.evidence.subject import Backend, ProfileFacts, Workload
 from experiments.evidence.vocabulary import CandidateStatus, JsonValue
 
 EXPERIMENT = "conformance"
+KIND = "conformance"  # its repetitions are no training steps: checks, and faults that they have to notice
 TUTORIAL_PART = "Part 02"
 WORKLOAD = "part02"
 SEED = 20
-SCOPE = tuple(sorted({*source.SHARED_SCOPE, "experiments/conformance", "tools/test_framework_conformance.py"}))
+PAGES = "experiments/training_mechanism/conformance"
+SCOPE = CURRENT.scope_of("experiments/conformance", PAGES, "tools/test_framework_conformance.py")
 
 
 def knobs(pages: Sequence[str], seed: int, faults: bool = True) -> dict[str, JsonValue]:
@@ -42,8 +47,6 @@ def workload(pages: Sequence[str], seed: int, faults: bool = True) -> Workload:
         digest=digest_of(knobs(pages, seed, faults)),
         knobs=knobs(pages, seed, faults),
         dtype="float64",
-        batch=1,
-        sequence_length=1,
     )
 
 
@@ -57,6 +60,7 @@ def record(run: RunResult, profile: ProfileFacts, label: str, began: datetime, d
     """The record, not yet graded. `profile` holds the preflight report that was true when the run began."""
     return Record(
         identity=Identity(
+            kind=KIND,
             experiment=EXPERIMENT,
             page=TUTORIAL_PART,
             run_label=label,
@@ -67,7 +71,7 @@ def record(run: RunResult, profile: ProfileFacts, label: str, began: datetime, d
         backend=Backend(version=run.versions.get("torch"), threads=1),
         profile=profile,
         runtime=runtime_snapshot.collect(torch=run.versions.get("torch"), threads=Threads(intra_op=1)),
-        model=Model(id="hand-written mechanisms", weights_source="random_init"),
+        quantities=(),
         workload=workload([page.page for page in run.pages], run.seed, any(page.mutants for page in run.pages)),
         procedure=Procedure(
             rounds=1,
@@ -101,7 +105,7 @@ def _check(page: PageResult, check: CheckResult) -> Candidate:
             tensors=check.comparisons,
         )
     settings: dict[str, JsonValue] = {"page": page.page, "ours": check.ours, "cases": check.cases}
-    checks = Checks(finite=None if gate is None else True, oracle=gate)
+    checks = Checks(finite=None if gate is None else True, gates={} if gate is None else {"oracle": gate})
     return Candidate(
         name=f"{page.page}/{check.name}",
         role="candidate",
@@ -121,7 +125,11 @@ def _mutant(page: PageResult, mutant: MutantResult) -> Candidate:
         worst=mutant.how[:160],
     )  # fmt: skip
     return Candidate(
-        name=f"{page.page}/{mutant.name}", role="control", settings=settings, status="ok", checks=Checks(oracle=gate)
+        name=f"{page.page}/{mutant.name}",
+        role="control",
+        settings=settings,
+        status="ok",
+        checks=Checks(gates={"oracle": gate}),
     )
 
 
@@ -129,12 +137,11 @@ def decision(run: RunResult) -> Decision:
     """What the run says in one word and one sentence."""
     counts = {status: sum(page.status == status for page in run.pages) for status in ("passed", "failed", "skipped")}
     faults = sum(len(page.mutants) for page in run.pages)
-    held = f"held against {run.held_against}"
+    against = [say(SENTENCES, "framework", name=name, version=version) for name, version in run.versions.items()]
     if counts["failed"]:
-        failed = ", ".join(page.page for page in run.pages if page.status == "failed")
-        return Decision(code="numerics_broken", sentence=f"{failed} failed, {held}: see what differs before use")
+        failed = [page.page for page in run.pages if page.status == "failed"]
+        return sentences.decision("numerics_broken", say(SENTENCES, "pages_failed", pages=failed, against=against))
+    known = {"passed": counts["passed"], "pages": len(run.pages), "against": against}
     if counts["skipped"]:
-        sentence = f"{counts['passed']} of {len(run.pages)} pages passed, the others could not be {held}"
-        return Decision(code="inconclusive", sentence=sentence)
-    sentence = f"{counts['passed']} of {len(run.pages)} pages passed, {held}; {faults} of {faults} faults noticed"
-    return Decision(code="numerics_ok", sentence=sentence)
+        return sentences.decision("inconclusive", say(SENTENCES, "pages_skipped", **known))
+    return sentences.decision("numerics_ok", say(SENTENCES, "pages_passed", **known, faults=faults))

@@ -40,7 +40,7 @@ def failures(run: RunResult) -> list[str]:
         if page.status == "failed":
             for mutant in page.survivors:
                 lines += [f"  survived {page.page}/{mutant.name}: {mutant.fault}; no check notices it"]
-                lines += [f"           → add a check to experiments/conformance/pages/{page.page}.py"]
+                lines += [f"           → add a check to experiments/training_mechanism/conformance/{page.page}.py"]
         if page.status == "skipped":
             lines += [f"  skipped  {page.page}: {page.reason}"]
     return lines

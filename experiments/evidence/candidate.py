@@ -27,40 +27,43 @@ from experiments.evidence.vocabulary import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """One measured step in one fresh process of one round."""
+    """One measured repetition in one fresh process of one round."""
 
-    round: Annotated[Count, "round this step belongs to, from 0; each round is a fresh process"]
+    round: Annotated[Count, "round this repetition belongs to, from 0; each round is a fresh process"]
     position: Annotated[Count, "place of the candidate in its round, from 0: the order is randomised"]
-    step: Annotated[Count, "measured step inside the process, from 0, warm-up not counted"]
-    step_ms: Annotated[Duration | None, "time of the step: device events on a card, a monotonic clock on CPU"] = None
-    wall_ms: Annotated[Duration | None, "wall time of the same step"] = None
-    busy_ms: Annotated[Duration | None, "time in which the device had a kernel running"] = None
-    loss: Annotated[float | None, "loss of the step; null when it is not finite (checks.finite then says so)"] = None
-    loss_scale: Annotated[Duration | None, "gradient scale in force when the step began"] = None
-    skipped: Annotated[bool, "the optimizer step was skipped: kept as a result, never averaged in"] = False
+    step: Annotated[Count, "measured repetition inside the process, from 0, warm-up not counted"]
+    values: Annotated[
+        Mapping[Word, float], "value of each declared quantity that this repetition has; one that is missing is absent"
+    ] = field(default_factory=dict)
+    skipped: Annotated[bool, "no ordinary repetition (a skipped optimizer step): kept, never averaged in"] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
     """A measured quantity summed up: median, quartiles, and a 95 % bootstrap interval of the median."""
 
-    median: Duration
-    quartile_low: Duration
-    quartile_high: Duration
-    low: Annotated[Duration, "lower end of the 95 % bootstrap interval of the median"]
-    high: Annotated[Duration, "upper end of the 95 % bootstrap interval of the median"]
+    median: float
+    quartile_low: float
+    quartile_high: float
+    low: Annotated[float, "lower end of the 95 % bootstrap interval of the median"]
+    high: Annotated[float, "upper end of the 95 % bootstrap interval of the median"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
     """What the ordinary (not skipped) samples sum up to."""
 
-    samples: Annotated[Count, "ordinary steps that went into the summary"]
-    skipped: Annotated[Count, "skipped optimizer steps, left out of it"]
+    samples: Annotated[Count, "ordinary repetitions that went into the summary"]
+    skipped: Annotated[Count, "repetitions left out of it"]
     rounds: Annotated[Count, "rounds they come from"]
-    step_ms: Interval | None = None
-    wall_ms: Interval | None = None
-    busy_ms: Interval | None = None
+    intervals: Annotated[Mapping[Word, Interval], "by quantity; one without a value is absent"] = field(
+        default_factory=dict
+    )
+
+    def median(self, quantity: str) -> float | None:
+        """The median of a quantity; None where it was not measured."""
+        found = self.intervals.get(quantity)
+        return None if found is None else found.median
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,13 +105,12 @@ class Gate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checks:
-    """Finiteness and the gates. A gate that was not run is null, which never counts as passed."""
+    """Finiteness and the gates. A gate that was not run is absent, which never counts as passed."""
 
     finite: Annotated[bool | None, "loss, gradients and parameters were all finite"] = None
     not_finite: Annotated[tuple[str, ...], "names of tensors that were not"] = ()
-    gradient: Annotated[Gate | None, "gradients against the baseline"] = None
-    update: Annotated[Gate | None, "parameter update against the baseline"] = None
-    oracle: Annotated[Gate | None, "gradients against the float64 forward of our own"] = None
+    wanted: Annotated[tuple[Word, ...], "gates that the kind demands of this candidate before its numbers count"] = ()
+    gates: Annotated[Mapping[Word, Gate], "gates that were run, by name"] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,7 +189,7 @@ class Candidate:
     samples: tuple[Sample, ...] = ()
     summary: Annotated[Summary | None, "recomputed from the samples by `results verify`"] = None
     memory: Memory | None = None
-    checks: Checks = Checks()
+    checks: Checks = field(default_factory=Checks)
     numerics: Annotated[Numerics | None, "dtype map, underflow, scaler; null where precision is not the subject"] = None
     probes: Annotated[
         Mapping[str, Mapping[str, JsonValue]] | None,
@@ -196,8 +198,12 @@ class Candidate:
     ] = field(default_factory=dict)
     predictions: tuple[Prediction, ...] = ()
     floors: tuple[Floor, ...] = ()
-    marks: Annotated[tuple[Mark, ...], "launch_bound, head_limited, not_executed, unstable"] = ()
+    marks: Annotated[tuple[Mark, ...], "what a reader has to know first, in the words of the kind"] = ()
     failure: Annotated[Failure | None, "null when status is ok"] = None
+
+    def median(self, quantity: str) -> float | None:
+        """The median of a quantity over its ordinary repetitions; None where it was not measured."""
+        return None if self.summary is None else self.summary.median(quantity)
 
     @property
     def is_baseline(self) -> bool:

@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
-from experiments.evidence.vocabulary import ClaimKind, Count, DecisionCode, Duration, Level, Name, Verdict, Word
+from experiments.evidence.vocabulary import (
+    ClaimKind,
+    Count,
+    DecisionCode,
+    Duration,
+    JsonValue,
+    Level,
+    Name,
+    Verdict,
+    Word,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """A sentence as data: the code of its template and what fills it. The English text beside it follows from both."""
+
+    code: Annotated[Word, "template of the kind or of the experiment"]
+    arguments: Annotated[Mapping[str, JsonValue], "values of the template's fields"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoiseFloor:
     """How far two measurements of the same thing lie apart in this run: the A/A difference."""
 
-    quantity: Annotated[Word, "step_ms, wall_ms, busy_ms"]
+    quantity: Annotated[Word, "a declared quantity: step_ms, wall_ms, busy_ms"]
     relative: Annotated[Duration, "far end of the 95 % interval of twin / baseline - 1: up to it is noise"]
     baseline: Name
     again: Annotated[Name, "the baseline's twin"]
@@ -21,7 +40,7 @@ class NoiseFloor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """One candidate against the baseline in one time quantity."""
+    """One candidate against the baseline in one quantity."""
 
     candidate: Name
     baseline: Name
@@ -30,7 +49,7 @@ class Comparison:
     low: Annotated[Duration | None, "lower end of the 95 % bootstrap interval of the ratio"] = None
     high: Annotated[Duration | None, "upper end of the 95 % bootstrap interval of the ratio"] = None
     noise_floor: Annotated[Duration | None, "relative A/A difference; null when it is not known"] = None
-    verdict: Annotated[Verdict, "faster, slower or same beyond doubt, else ambiguous"]
+    verdict: Annotated[Verdict, "faster, slower, better, worse or same beyond doubt, else ambiguous"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +60,7 @@ class Limit:
     reason: str
     lift: Annotated[str, "what to do about it; empty where nothing can be done within this profile"] = ""
     claims: Annotated[tuple[ClaimKind, ...], "claims it limits; empty when it limits the level of the record"] = ()
+    said: Annotated[Said | None, "reason and lift as data; null before schema 1.2"] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +70,8 @@ class Claim:
     kind: ClaimKind
     statement: Annotated[str, "one sentence with numbers from this record"]
     candidates: Annotated[tuple[str, ...], "the candidates it is about"]
+    rests_on: Annotated[tuple[Word, ...], "quantities, gates and probes that each of them must have for it"] = ()
+    said: Annotated[Said | None, "the statement as data; null before schema 1.2"] = None
     level: Annotated[Level | None, "null only before grading"] = None
     limits: Annotated[tuple[Limit, ...], "reasons that hold for this claim"] = ()
 
@@ -60,3 +82,4 @@ class Decision:
 
     code: DecisionCode
     sentence: Annotated[str, "one sentence: what, and why"]
+    said: Annotated[Said | None, "the sentence as data; null before schema 1.2"] = None

@@ -38,9 +38,9 @@ def _subject(record: Record) -> Iterator[str]:
     workload, model = record.workload, record.model
     if digest_of(workload.knobs) != workload.digest:
         yield "workload.digest is not the digest of workload.knobs"
-    if model.weights_source == "hub" and not model.resolved_commit:
+    if model is not None and model.weights_source == "hub" and not model.resolved_commit:
         yield "model.resolved_commit is null, although the weights came from a hub"
-    if model.weights_source == "random_init" and model.resolved_commit:
+    if model is not None and model.weights_source == "random_init" and model.resolved_commit:
         yield "model.resolved_commit is set, although the weights are random"
     if record.source.commit is None and record.source.dirty is not None:
         yield "source.dirty is set without a commit"
@@ -99,9 +99,8 @@ def _gates(candidate: Candidate, foreign: bool) -> Iterator[str]:
     `foreign` records are of the conformance command: a fault put in on purpose has no error there, and a check may fail
     over a shape, or over its next value, after the error that is told.
     """
-    checks = candidate.checks
-    for word, gate in (("gradient", checks.gradient), ("update", checks.update), ("oracle", checks.oracle)):
-        if gate is None or (foreign and (not gate.passed or candidate.role == "control")):
+    for word, gate in candidate.checks.gates.items():
+        if foreign and (not gate.passed or candidate.role == "control"):
             continue
         within = gate.error is not None and gate.tolerance is not None and gate.error <= gate.tolerance
         if gate.passed != within:

@@ -11,6 +11,7 @@ from experiments.evidence.candidate import Candidate, Interval
 from experiments.evidence.conclusion import Comparison
 from experiments.evidence.quantities import gib, milliseconds, percent
 from experiments.evidence.record import Record
+from experiments.evidence.subject import Model
 from tools.environments.profile_session import OWN_COMMANDS
 
 DTYPES: Mapping[str, str] = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "float64": "fp64"}
@@ -51,14 +52,21 @@ def headline(record: Record, standing: str | None = None) -> str:
     workload, model = record.workload, record.model
     optimizer = workload.knobs.get("optimizer")
     names = {"sgd": "SGD", "adamw": "AdamW"}
-    what = f"{workload.batch} x {workload.sequence_length}, {DTYPES.get(workload.dtype, workload.dtype)}"
+    sides = [str(side) for side in (workload.batch, workload.sequence_length) if side is not None]
+    formats = [] if workload.dtype is None else [DTYPES.get(workload.dtype, workload.dtype)]
+    parts = [" x ".join(sides)] if sides else []
+    parts += formats
     if isinstance(optimizer, str):
-        what += f", {names.get(optimizer, optimizer)}"
-    weights = f"{model.id} shape, random weights" if model.weights_source == "random_init" else model.id
+        parts.append(names.get(optimizer, optimizer))
+    what = f"{workload.title}: {', '.join(parts)}" if parts else workload.title
     level: str = record.evidence_level or "not graded"
     if standing == "gpu_reproduced":
         level += ", runs agree (gpu_reproduced)"
-    return " · ".join((f"{workload.title}: {what}", weights, device(record), level))
+    return " · ".join((what, *([] if model is None else [_weights(model)]), device(record), level))
+
+
+def _weights(model: Model) -> str:
+    return f"{model.id} shape, random weights" if model.weights_source == "random_init" else model.id
 
 
 def device(record: Record) -> str:
@@ -74,10 +82,12 @@ def device(record: Record) -> str:
 def table(record: Record) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Head and rows: candidate, step time with its interval, against the baseline, memory, prediction, where, hints."""
     baseline = record.baseline()
-    against = {c.candidate: c for c in record.comparisons if c.quantity == "step_ms"}
+    by = record.compared_by()
+    word = "" if by is None else by.word
+    against = {c.candidate: c for c in record.comparisons if c.quantity == word}
     columns: list[tuple[str, list[str]]] = [
         ("candidate", [_name(c) for c in record.candidates]),
-        ("step ms (95 % interval)", [_step(c) for c in record.candidates]),
+        (f"{word.replace('_', ' ')} (95 % interval)", [_middle(c, word) for c in record.candidates]),
         (f"vs {baseline.name if baseline else 'baseline'}", [_against(against.get(c.name)) for c in record.candidates]),
         ("after forward GiB", [gib(c.memory.after_forward_bytes) if c.memory else "" for c in record.candidates]),
         ("predicted", [_predicted(c, "after_forward_bytes") for c in record.candidates]),
@@ -107,7 +117,8 @@ def floors(record: Record) -> str:
             if floor.distance is not None:
                 those.append(f"{candidate.name} at {floor.distance:.2f}x")
     parts = [f"{floor}: {' · '.join(those)}" if those else floor for floor, those in distances.items()]
-    parts += [f"noise floor {percent(f.relative)}" for f in record.noise_floors if f.quantity == "step_ms"]
+    by = record.compared_by()
+    parts += [f"noise floor {percent(f.relative)}" for f in record.noise_floors if by and f.quantity == by.word]
     return "; ".join(parts)
 
 
@@ -138,13 +149,14 @@ def reproduce(record: Record) -> str:
         given = ((option, workload.knobs.get(option)) for option in OPTIONS)
         parts += [f"--{option.replace('_', '-')} {value}" for option, value in given if value is not None]
     parts.append(f"--profile {record.profile.id} --run-mode {identity.run_mode}")
-    parts.append(
-        {
-            "hub": f"--model-source hub --revision {model.resolved_commit}",
-            "local": "--model-source local --model FOLDER",
-            "random_init": "--model-source config",
-        }[model.weights_source]
-    )
+    if model is not None:
+        parts.append(
+            {
+                "hub": f"--model-source hub --revision {model.resolved_commit}",
+                "local": "--model-source local --model FOLDER",
+                "random_init": "--model-source config",
+            }[model.weights_source]
+        )
     caps = {card.memory_cap_gib for card in record.runtime.devices if card.memory_cap_gib is not None}
     parts += [f"--memory-cap-gib {cap:g}" for cap in sorted(caps)]
     return " ".join([*parts, "--run-label NEW"])
@@ -155,14 +167,14 @@ def _name(candidate: Candidate) -> str:
     return candidate.name + role.get(candidate.role, "")
 
 
-def _step(candidate: Candidate) -> str:
+def _middle(candidate: Candidate, word: str) -> str:
     if candidate.status != "ok":
         failure = candidate.failure
         word = {"oom": "out of memory", "failed": "failed", "skipped": "skipped"}[candidate.status]
         place = f" in {PHASES.get(failure.phase, failure.phase)}" if failure and candidate.status != "skipped" else ""
         return word + place
-    step = candidate.summary.step_ms if candidate.summary else None
-    return "" if step is None else interval(step)
+    found = candidate.summary.intervals.get(word) if candidate.summary else None
+    return "" if found is None else interval(found)
 
 
 def interval(step: Interval) -> str:

@@ -13,7 +13,7 @@ from importlib import metadata
 from pathlib import Path
 
 from experiments.evidence.runtime import Device, Host, Image, Peer, RuntimeSnapshot, Threads
-from tools.environments import host_facts
+from tools.environments.machine import host_facts
 
 KEY_PACKAGES = (
     "accelerate",

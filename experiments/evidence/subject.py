@@ -85,9 +85,9 @@ class Workload:
     registered_digest: Annotated[Digest | None, "digest of the workload registered under that name, if one is"] = None
     digest: Annotated[Digest, "of `knobs` in canonical JSON"]
     knobs: Annotated[Mapping[str, JsonValue], "every knob"]
-    dtype: Annotated[Name, "precision of the baseline: float32, bfloat16, float16"]
-    batch: Count
-    sequence_length: Count
+    dtype: Annotated[Name | None, "precision of the baseline: float32, bfloat16, float16; null without one"] = None
+    batch: Annotated[Count | None, "null where the work has no batch"] = None
+    sequence_length: Annotated[Count | None, "null where the work has no sequence"] = None
     tokens_per_step: Annotated[Count | None, "tokens that carry a loss in one effective batch"] = None
     concurrency: Annotated[Count | None, "requests in flight; null for training"] = None
     tokenized_manifest_digest: Digest | None = None

@@ -1,4 +1,4 @@
-"""Holding a parsed record against its schema: version first, then shape. jsonschema is imported only when needed."""
+"""Checking a parsed record against its schema: version first, then shape. jsonschema is imported only when needed."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
+from experiments.evidence import earlier_shapes
 from experiments.evidence.vocabulary import SCHEMA_VERSION
 from tools.environments import strict_json
 from tools.environments.errors import LabError
@@ -26,6 +27,8 @@ FORMAT_EXTRAS = (
     "webcolors",
 )
 SCHEMA_PATH = Path(__file__).with_name("record.schema.json")
+# What records of 1.0 and 1.1 were written by: kept as it was, never generated again.
+EARLIER_SCHEMA_PATH = Path(__file__).with_name("record-1.1.schema.json")
 
 
 class MissingPackageError(LabError):
@@ -57,8 +60,8 @@ def check_version(document: object, where: str) -> None:
 
 
 def validate(document: object, where: str) -> None:
-    """Hold a parsed record against the schema file. Raises LabError with the path of the fault that says most."""
-    best_match, validator = _validator()
+    """Check a parsed record against its version's schema file. Raises LabError with the path of the worst fault."""
+    best_match, validator = _validator(EARLIER_SCHEMA_PATH if earlier_shapes.is_earlier(document) else SCHEMA_PATH)
     try:
         error = best_match(validator.iter_errors(document))
     except RecursionError:
@@ -76,11 +79,11 @@ def validate(document: object, where: str) -> None:
 
 def require() -> None:
     """Raises MissingPackageError where this environment cannot validate: asked before work that ends in a record."""
-    _validator()
+    _validator(SCHEMA_PATH)
 
 
 @cache
-def _validator() -> tuple[Any, Any]:
+def _validator(path: Path) -> tuple[Any, Any]:
     try:
         with _no_format_extras():
             from jsonschema import Draft202012Validator
@@ -91,7 +94,7 @@ def _validator() -> tuple[Any, Any]:
             "an environment without it",
             "run this in a profile's environment: python tools/install_environment_profile.py --profile TRAIN-CPU",
         ) from None
-    return best_match, Draft202012Validator(cast(dict[str, Any], strict_json.read(SCHEMA_PATH, SCHEMA_PATH.name)))
+    return best_match, Draft202012Validator(cast(dict[str, Any], strict_json.read(path, path.name)))
 
 
 @contextmanager

@@ -1,6 +1,8 @@
-"""The words a record may use, each set closed: run modes, levels, statuses, verdicts, claim kinds, decision codes.
+"""The words a record may use: run modes, levels, statuses, verdicts and decision codes, each set closed.
 
 One vocabulary for the dataclasses, the JSON Schema, the grade and the documents, so that a word means one thing.
+Phases, kinds of claims, marks, quantities and gates are open words here: the kind of measurement closes them
+(`experiments.kinds`), and `results verify` checks a record's words against its kind's.
 """
 
 from __future__ import annotations
@@ -9,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
-SCHEMA_VERSION = "1.1.0"  # semantic: a reader takes its own major version, up to its own minor version
+SCHEMA_VERSION = "1.2.0"  # semantic: a reader takes its own major version, up to its own minor version
+RULES_VERSION = 2  # of the rules that compute a new record: `experiments.evidence.rules`
 
 RunMode: TypeAlias = Literal["dry_run", "cpu_mechanism", "real_gpu"]
 Level: TypeAlias = Literal["plan", "cpu_mechanism", "gpu_smoke", "gpu_measured"]
@@ -18,11 +21,8 @@ WeightsSource: TypeAlias = Literal["hub", "local", "random_init"]
 # `control` is wrong on purpose (a per-micro-batch mean, fp16 without scaling): its gradient gate is expected to fail.
 Role: TypeAlias = Literal["baseline", "baseline_again", "candidate", "control"]
 CandidateStatus: TypeAlias = Literal["ok", "oom", "failed", "skipped"]
-Phase: TypeAlias = Literal[
-    "import", "load", "warm_up", "forward", "loss_head", "backward", "optimizer", "transfer", "other"
-]
-Verdict: TypeAlias = Literal["faster", "slower", "same", "ambiguous"]
-ClaimKind: TypeAlias = Literal["memory", "time", "gradient_equivalence", "scaler_semantics", "quality"]
+# `better` and `worse` are for quantities that are no time: 2 GB/s more is better, not faster.
+Verdict: TypeAlias = Literal["faster", "slower", "better", "worse", "same", "ambiguous"]
 DecisionCode: TypeAlias = Literal[
     "adopt",  # it pays on this device and workload
     "adopt_if_memory_bound",  # it frees memory and costs time: take it only when memory is what is short
@@ -34,8 +34,22 @@ DecisionCode: TypeAlias = Literal[
     "not_measured",  # plan or ledger only
     "does_not_fit",  # the baseline or the candidates ran out of memory: see the ladder
 ]
-Mark: TypeAlias = Literal["launch_bound", "head_limited", "not_executed", "unstable"]
-Unit: TypeAlias = Literal["ms", "bytes", "ratio", "flops", "count"]
+Unit: TypeAlias = Literal[
+    "ms",
+    "bytes",
+    "ratio",
+    "flops",
+    "count",
+    "gb_per_s",
+    "tflop_per_s",
+    "tokens_per_s",
+    "requests_per_s",
+    "nats",
+    "score",
+]
+LaunchType: TypeAlias = Literal["process", "ranks", "server"]
+Better: TypeAlias = Literal["lower", "higher"]
+Taken: TypeAlias = Literal["repetition", "process"]
 
 LEVELS: tuple[Level, ...] = ("plan", "cpu_mechanism", "gpu_smoke", "gpu_measured")  # lowest first
 
@@ -76,6 +90,9 @@ Label: TypeAlias = Annotated[str, Pattern(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 NAME_PATTERN = r"^\S(.{0,118}\S)?$"  # free text on one line
 Name: TypeAlias = Annotated[str, Pattern(NAME_PATTERN)]
 Word: TypeAlias = Annotated[str, Pattern(r"^[a-z][a-z0-9_]{0,63}$")]
+Phase: TypeAlias = Word  # part of a repetition, named by the kind: forward, prefill, rollout
+ClaimKind: TypeAlias = Word  # what a claim is about, named by the kind: memory, time, gradient_equivalence
+Mark: TypeAlias = Word  # what a reader has to know before the numbers: launch_bound, not_executed
 Count: TypeAlias = Annotated[int, Least(0)]
 Bytes: TypeAlias = Annotated[int, Least(0)]
 Duration: TypeAlias = Annotated[float, Least(0)]

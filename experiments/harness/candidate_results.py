@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from experiments.evidence import summary
+from experiments.evidence import earlier_shapes
 from experiments.evidence.candidate import (
     Candidate,
     Checks,
@@ -21,18 +21,23 @@ from experiments.evidence.candidate import (
     Prediction,
     Sample,
 )
+from experiments.evidence.codec import from_json
 from experiments.evidence.conclusion import Comparison
-from experiments.evidence.record import Calibration
+from experiments.evidence.record import Calibration, Quantity
+from experiments.evidence.rules import CURRENT
 from experiments.evidence.vocabulary import CandidateStatus, JsonValue, Mark
-from experiments.harness import gates, ledger
+from experiments.harness import gates
 from experiments.harness.experiment import Answer, CandidateSpec, Experiment, Forecast, ForecastRequest
 from experiments.harness.fork import Outcome
-from experiments.harness.ledger_settings import for_candidate
+from experiments.harness.ledger import ledger
+from experiments.harness.ledger.ledger_settings import for_candidate
 from experiments.harness.plan import Plan
 from experiments.harness.schedule import ORACLE, Task
 from experiments.harness.workload import shorter
 from experiments.models.registered_config import DecoderShape
 
+QUANTITIES = tuple(from_json(Quantity, dict(quantity)) for quantity in earlier_shapes.TRAINING_STEP)
+OWN, WANTED = ("finite",), ("finite", "gradient", "update")  # gates of the baseline, and of whoever is compared with it
 LAUNCH_BOUND_SHARE = 0.8  # a card busy for less than this share of the step waits for Python to launch
 
 Answers = Mapping[str, Outcome]  # task id -> outcome
@@ -63,7 +68,7 @@ def candidate(
         settings={**spec.settings, **_peer([gate, *(result for _, result in measured)])},
         status=status,
         samples=samples,
-        summary=summary.summarise(spec.name, samples),
+        summary=CURRENT.summarise(spec.name, samples, QUANTITIES),
         memory=memory,
         checks=_checks(plan, spec, shape, gate, [result for _, result in measured], repeated),
         numerics=numerics,
@@ -151,15 +156,22 @@ def _samples(task: Task, result: Any) -> list[Sample]:
             round=task.round or 0,
             position=task.position or 0,
             step=step,
-            step_ms=result["step_ms"][step],
-            wall_ms=result["wall_ms"][step],
-            busy_ms=busy[step],
-            loss=result["losses"][step],
-            loss_scale=result["scales"][step],
+            values=_present(
+                step_ms=result["step_ms"][step],
+                wall_ms=result["wall_ms"][step],
+                busy_ms=busy[step],
+                loss=result["losses"][step],
+                loss_scale=result["scales"][step],
+            ),
             skipped=result["skipped"][step],
         )
         for step in range(count)
     ]
+
+
+def _present(**values: float | None) -> dict[str, float]:
+    """Those that are known: a value nobody has is absent, never zero."""
+    return {word: float(value) for word, value in values.items() if value is not None}
 
 
 def _memory(results: list[Any]) -> Memory | None:
@@ -179,8 +191,8 @@ def _memory(results: list[Any]) -> Memory | None:
         process_bytes=largest("process"),
         after_forward_bytes=largest("after_forward"),
         state_bytes=largest("state"),
-        peak_phase=max(peaks, key=peaks.__getitem__) if peaks else None,  # type: ignore[arg-type]
-        phases=tuple(PhasePeak(phase=phase, peak_allocated_bytes=peak) for phase, peak in peaks.items()),  # type: ignore[arg-type]
+        peak_phase=max(peaks, key=peaks.__getitem__) if peaks else None,
+        phases=tuple(PhasePeak(phase=phase, peak_allocated_bytes=peak) for phase, peak in peaks.items()),
         transferred_bytes=max(
             (r["notes"]["transferred_bytes"] for r in results if "transferred_bytes" in r["notes"]), default=None
         ),
@@ -196,8 +208,9 @@ def _checks(
     measured: list[Any],
     repeated: Mapping[str, float | None],
 ) -> Checks:
+    wanted = OWN if spec.role == "baseline" else WANTED
     if gate is None:
-        return Checks()
+        return Checks(wanted=wanted)
     lost = [*gate["not_finite"], *(name for result in measured for name in result["not_finite"])]
     bound = gates.rounding_bound(spec.dtype, shape, plan.workload.tokens)
     update = gates.update_bound(bound, plan.workload.optimizer, gate["weight_norm"] or 0.0, gate["update_norm"] or 0.0)
@@ -205,16 +218,19 @@ def _checks(
     baseline = next((other.name for other in plan.specs if other.role == "baseline"), "baseline")
     if spec.role == "baseline_again":
         repeated = {"gradient": None, "update": None}  # it is what this error comes from: rounding alone may excuse it
+    gates_run = {"oracle": _gate(gate["oracle"], ORACLE, bound, None, formula, bool(lost))}
+    if spec.role != "baseline":
+        first = f"{formula}, first update"
+        gates_run = {
+            "gradient": _gate(gate["gradient"], baseline, bound, repeated["gradient"], formula, bool(lost)),
+            "update": _gate(gate["update"], baseline, update, repeated["update"], first, bool(lost)),
+            **gates_run,
+        }
     return Checks(
         finite=not lost and gate["loss"] is not None,
         not_finite=tuple(dict.fromkeys(lost)),
-        gradient=None
-        if spec.role == "baseline"
-        else _gate(gate["gradient"], baseline, bound, repeated["gradient"], formula, bool(lost)),
-        update=None
-        if spec.role == "baseline"
-        else _gate(gate["update"], baseline, update, repeated["update"], f"{formula}, first update", bool(lost)),
-        oracle=_gate(gate["oracle"], ORACLE, bound, None, formula, bool(lost)),
+        wanted=wanted,
+        gates={name: found for name, found in gates_run.items() if found is not None},
     )
 
 
@@ -261,10 +277,10 @@ def _with_forecast(candidate: Candidate, forecast: Forecast) -> Candidate:
 
 def measured_quantities(candidate: Candidate) -> dict[str, float | None]:
     """What was measured, by the names that predictions and floors use."""
-    memory, totals = candidate.memory, candidate.summary
+    memory = candidate.memory
     return {
-        "step_ms": totals.step_ms.median if totals and totals.step_ms else None,
-        "busy_ms": totals.busy_ms.median if totals and totals.busy_ms else None,
+        "step_ms": candidate.median("step_ms"),
+        "busy_ms": candidate.median("busy_ms"),
         "peak_allocated_bytes": memory.peak_allocated_bytes if memory else None,
         "peak_reserved_bytes": memory.peak_reserved_bytes if memory else None,
         "after_forward_bytes": memory.after_forward_bytes if memory else None,

@@ -13,7 +13,7 @@ The worker module exposes
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,7 +21,9 @@ from experiments.evidence.candidate import Candidate, Floor, Numerics, Predictio
 from experiments.evidence.conclusion import Claim, Comparison, Decision
 from experiments.evidence.record import Calibration, Record
 from experiments.evidence.runtime import Device
+from experiments.evidence.sentences import Templates, merged
 from experiments.evidence.vocabulary import JsonValue, Role
+from experiments.harness import sentences as general
 from experiments.harness.workload import Workload
 from experiments.models.registered_config import DecoderShape
 
@@ -149,4 +151,13 @@ class Experiment:
     numerics: Callable[[CandidateSpec, Answer | None, Mapping[str, Answer]], Numerics | None] = formats_seen
     told_in_numerics: frozenset[str] = frozenset()  # probes whose answer `numerics` tells: not recorded a second time
     forecast: Callable[[ForecastRequest], Forecast] = no_forecast
+    sentences: Templates = field(default_factory=dict)  # its own templates, by codes that the general ones lack
     look_at: str = "random state, in-place changes, saved tensors, and which gradients were compared"
+
+    def __post_init__(self) -> None:
+        """Raises ValueError where one of its templates has the code of a general one."""
+        self.templates()
+
+    def templates(self) -> Templates:
+        """Everything it may say, by code: the general templates and its own."""
+        return merged(general.SENTENCES, self.sentences)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import torch
 
 from experiments.evidence.vocabulary import JsonValue, Phase
-from experiments.harness.device import Device
+from experiments.harness.device.device import Device
 from experiments.harness.finiteness import finite_or_none, not_finite
 from experiments.harness.program import EnterPhase, Program, StepResult
 from experiments.harness.workload import Workload

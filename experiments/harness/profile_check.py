@@ -10,12 +10,13 @@ from pathlib import Path
 from experiments.evidence.subject import ProfileFacts
 from experiments.evidence.vocabulary import RunMode
 from experiments.harness.experiment import Experiment
-from tools.environments import gpu_validation, requirement_text
-from tools.environments import registry as registries
 from tools.environments.errors import EXIT_USAGE, LabError
 from tools.environments.layout import ROOT
 from tools.environments.model import Profile
-from tools.environments.registry import Registry
+from tools.environments.preflight import gpu_validation
+from tools.environments.registry import registry as registries
+from tools.environments.registry import requirement_text
+from tools.environments.registry.registry import Registry
 
 
 def choose(experiment: Experiment, registry: Registry, wanted: str | None, mode: RunMode | None) -> Profile:
@@ -55,7 +56,7 @@ def check(
     """Identity of the profile and, unless the run is dry, its full preflight. `model`: hub id a run would download."""
     report = None
     if mode != "dry_run":
-        from tools.environments import preflight
+        from tools.environments.preflight import preflight
 
         report = preflight.run(profile, registry, accept=tuple(accepted), will_download=model is not None, model=model)
     return ProfileFacts(
@@ -79,7 +80,7 @@ def load() -> Registry:
 
 def _of_this_environment() -> str | None:
     try:
-        from tools.environments import stamp
+        from tools.environments.installed import stamp
 
         found = stamp.read(Path(sys.prefix))
     except LabError:

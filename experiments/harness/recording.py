@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from experiments.evidence import summary
 from experiments.evidence.record import Calibration, Identity, Procedure, Record
+from experiments.evidence.rules import CURRENT
 from experiments.evidence.runtime import RuntimeSnapshot
 from experiments.evidence.subject import Backend, Model, Template, Tokenizer, Workload
-from experiments.harness.candidate_results import Answers, candidate, repeated_errors, with_ratios
+from experiments.harness.candidate_results import QUANTITIES, Answers, candidate, repeated_errors, with_ratios
 from experiments.harness.experiment import Experiment, Observed
 from experiments.harness.plan import Plan
 from experiments.harness.schedule import Task
@@ -30,7 +30,7 @@ def record(
     calibration = _calibration(answers)
     repeated = repeated_errors(plan, answers)
     candidates = tuple(candidate(experiment, plan, shape, spec, answers, calibration, repeated) for spec in plan.specs)
-    comparisons = summary.comparisons(candidates)
+    comparisons = CURRENT.comparisons(candidates, QUANTITIES)
     candidates = with_ratios(candidates, comparisons)
     observed = Observed(workload=plan.workload, device=plan.device, candidates=candidates, comparisons=comparisons)
     claims, decision = experiment.conclude(observed)
@@ -49,6 +49,7 @@ def record(
         runtime=runtime,
         model=_model(plan.model, plan.manifest_digest),
         workload=_workload(plan),
+        quantities=QUANTITIES,
         procedure=None
         if dry
         else Procedure(
@@ -62,7 +63,7 @@ def record(
         ),
         calibration=calibration,
         candidates=candidates,
-        noise_floors=summary.noise_floors(candidates),
+        noise_floors=CURRENT.noise_floors(candidates, QUANTITIES),
         comparisons=comparisons,
         claims=claims,
         decision=decision,

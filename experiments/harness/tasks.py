@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from experiments.evidence.vocabulary import JsonValue
-from experiments.harness import calibration, gating, measuring, worker
+from experiments.harness import gating, measuring, worker
+from experiments.harness.device import calibration
 from experiments.harness.experiment import CandidateSpec
 from experiments.harness.plan import Plan
 from experiments.harness.program import EnterPhase

@@ -12,7 +12,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from experiments.evidence.vocabulary import JsonValue
-from experiments.harness.device import CONTEXT_GIB, GIB, Device
+from experiments.harness.device.device import CONTEXT_GIB, GIB, Device
 from experiments.harness.experiment import CandidateSpec, DeviceFacts
 from experiments.harness.program import MicroBatch, Program
 from experiments.harness.workload import Workload

@@ -12,13 +12,14 @@ from typing import Any
 from tools.containers import context, engine, findings, image_text, lending, naming
 from tools.containers.build_log import BuildLog
 from tools.containers.engine import Client
-from tools.environments import image_layers, requirement_text
 from tools.environments.errors import LabError
-from tools.environments.index_settings import IndexSettings, is_address
-from tools.environments.install_text import Narrator
+from tools.environments.install import image_layers
+from tools.environments.install.install_text import Narrator
 from tools.environments.layout import ROOT
 from tools.environments.model import Profile
-from tools.environments.registry import Registry
+from tools.environments.registry import requirement_text
+from tools.environments.registry.registry import Registry
+from tools.environments.sources.index_settings import IndexSettings, is_address
 
 PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")  # builders keep these out of an image's history
 

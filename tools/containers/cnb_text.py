@@ -11,10 +11,10 @@ from pathlib import Path
 
 from tools.containers import naming
 from tools.containers.image_text import CPU, GPU, filled, kind_of
-from tools.environments import requirement_text
 from tools.environments.model import Profile
 from tools.environments.profile_session import OWN_COMMANDS
-from tools.environments.registry import Registry
+from tools.environments.registry import requirement_text
+from tools.environments.registry.registry import Registry
 
 PATH = ".cnb.yml"
 SMOKE = "TRAIN-CPU"

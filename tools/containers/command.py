@@ -15,12 +15,14 @@ from typing import NoReturn
 
 from experiments.cli import asked
 from tools.containers import build, engine, image_text, inventory, smoke
-from tools.environments import index_settings, profile_session, registry
+from tools.environments import profile_session
 from tools.environments.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, LabError, render
-from tools.environments.install_text import Narrator, head
+from tools.environments.install.install_text import Narrator, head
 from tools.environments.layout import ROOT
 from tools.environments.model import Profile
-from tools.environments.registry import Registry
+from tools.environments.registry import registry
+from tools.environments.registry.registry import Registry
+from tools.environments.sources import index_settings
 
 # options of a build that a profile's session hands through to it
 BUILD_OPTIONS = ("--base-image", "--ca", "--network", "--index-url", "--torch-index", "--find-links", "--offline")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tools.environments.model import Profile
-from tools.environments.registry import Registry
+from tools.environments.registry.registry import Registry
 
 TEMPLATES = Path(__file__).resolve().parent
 # Debian 12 with Python and nothing else. The version is pinned to its last digit; a digest would pin one architecture.

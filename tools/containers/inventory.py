@@ -7,8 +7,8 @@ from typing import Any
 
 from tools.containers import engine, naming
 from tools.containers.engine import Client
-from tools.environments import requirement_text
-from tools.environments.registry import Registry
+from tools.environments.registry import requirement_text
+from tools.environments.registry.registry import Registry
 
 GIB = 2**30
 

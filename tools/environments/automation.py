@@ -25,7 +25,7 @@ from tools.environments.errors import LabError
 from tools.environments.layout import ENVS, REQUIREMENTS
 
 if TYPE_CHECKING:
-    from tools.environments.index_settings import IndexSettings
+    from tools.environments.sources.index_settings import IndexSettings
 
 NAME = "automation"
 
@@ -143,7 +143,7 @@ def pip_options(settings: IndexSettings, environ: Mapping[str, str]) -> list[str
 def _build(environ: Mapping[str, str], prefix: Path, requirement_file: Path, lock: int) -> None:
     import zipfile  # these three, with urllib behind them, cost more than all else that a finished environment needs
 
-    from tools.environments import index_settings, indexes
+    from tools.environments.sources import index_settings, indexes
 
     _refuse_a_file(prefix)
     settings = index_settings.resolve(index_settings.Options(), environ)
@@ -248,7 +248,7 @@ def _install(
         command, env={**clean, **settings.network}, stderr=subprocess.PIPE, text=True, pass_fds=(lock,), check=False
     )
     if child.returncode != 0:
-        from tools.environments.indexes import NEXT_STEP
+        from tools.environments.sources.indexes import NEXT_STEP
 
         lines = [line for line in child.stderr.splitlines() if line.strip()][-_LAST_LINES:]
         raise LabError(

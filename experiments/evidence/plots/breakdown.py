@@ -39,7 +39,7 @@ def draw(record: Record, path: Path) -> Path:
 def _measured(record: Record) -> list[tuple[Candidate, float, float]]:
     found = []
     for candidate in record.candidates:
-        told = candidate.summary
-        if candidate.role != "baseline_again" and told and told.step_ms and told.busy_ms and told.step_ms.median > 0:
-            found.append((candidate, told.step_ms.median, told.busy_ms.median))
+        step, busy = candidate.median("step_ms"), candidate.median("busy_ms")
+        if candidate.role != "baseline_again" and step is not None and busy is not None and step > 0:
+            found.append((candidate, step, busy))
     return found

@@ -33,12 +33,12 @@ def draw(record: Record, path: Path) -> Path:
 
 def _panels(record: Record) -> list[Callable[[Any], None]]:
     shown = [candidate for candidate in record.candidates if candidate.role != "baseline_again"]
-    gated = [(c, c.checks.gradient) for c in shown if c.checks.gradient and c.checks.gradient.error is not None]
+    gated = [(c, gate) for c in shown if (gate := c.checks.gates.get("gradient")) and gate.error is not None]
     lossy = [c for c in shown if c.numerics and c.numerics.underflow_share is not None]
     scaled = [c for c in shown if c.numerics and c.numerics.scale_sequence]
     panels: list[Callable[[Any], None]] = []
     if gated:
-        panels.append(lambda axis: _errors(axis, [(c, gate) for c, gate in gated if gate]))
+        panels.append(lambda axis: _errors(axis, gated))
     if lossy:
         panels.append(lambda axis: _underflow(axis, lossy))
     if scaled:

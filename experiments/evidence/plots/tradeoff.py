@@ -34,7 +34,7 @@ def draw(record: Record, path: Path) -> Path:
 def _points(record: Record, quantity: str) -> list[tuple[Candidate, Interval, float]]:
     found = []
     for candidate in record.candidates:
-        step = candidate.summary.step_ms if candidate.summary else None
+        step = candidate.summary.intervals.get("step_ms") if candidate.summary else None
         size: int | None = getattr(candidate.memory, quantity) if candidate.memory else None
         if candidate.role != "baseline_again" and candidate.status == "ok" and step is not None and size is not None:
             found.append((candidate, step, size / GIB))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from experiments.evidence.candidate import Prediction
+from experiments.harness.device.precision import chosen
 from experiments.harness.experiment import (
     CandidateSpec,
     DeviceFacts,
@@ -17,14 +18,14 @@ from experiments.harness.experiment import (
     ForecastRequest,
     Options,
 )
-from experiments.harness.flops import recompute_share
-from experiments.harness.ledger import predictions
-from experiments.harness.ledger_settings import for_candidate
-from experiments.harness.memory_table import table
-from experiments.harness.precision import chosen
-from experiments.harness.shared_workloads import memory_for_time
+from experiments.harness.ledger.flops import recompute_share
+from experiments.harness.ledger.ledger import predictions
+from experiments.harness.ledger.ledger_settings import for_candidate
 from experiments.harness.workload import Workload
 from experiments.training_mechanism.activation_checkpointing.conclusions import conclude
+from experiments.training_mechanism.activation_checkpointing.sentences import SENTENCES
+from experiments.training_mechanism.shared.memory_table import table
+from experiments.training_mechanism.shared.shared_workloads import memory_for_time
 
 PROBE = "dropout_random_state"
 
@@ -73,6 +74,7 @@ EXPERIMENT = Experiment(
     worker="experiments.training_mechanism.activation_checkpointing.worker",
     candidates=candidates,
     conclude=conclude,
+    sentences=SENTENCES,
     table=table,
     forecast=forecast,
 )

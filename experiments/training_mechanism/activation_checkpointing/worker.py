@@ -10,11 +10,11 @@ from torch import Tensor, nn
 from torch.utils import checkpoint as torch_checkpoint
 
 from experiments.evidence.vocabulary import JsonValue
-from experiments.harness.checkpointed_layers import wrap
 from experiments.harness.mechanism_of import plain
 from experiments.harness.program import TrainingStep
 from experiments.harness.worker import WorkerContext
 from experiments.mechanisms.checkpoint import MATRIX_PRODUCTS, checkpoint, checkpoint_reentrant
+from experiments.training_mechanism.shared.checkpointed_layers import wrap
 
 Block = Callable[[Tensor], Tensor]
 DROPOUT = 0.1

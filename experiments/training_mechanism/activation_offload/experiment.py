@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from experiments.evidence.candidate import Floor
+from experiments.harness.device.precision import chosen
 from experiments.harness.experiment import (
     CandidateSpec,
     DeviceFacts,
@@ -17,13 +18,13 @@ from experiments.harness.experiment import (
     ForecastRequest,
     Options,
 )
-from experiments.harness.ledger import predictions
-from experiments.harness.ledger_settings import for_candidate
-from experiments.harness.memory_table import table
-from experiments.harness.precision import chosen
-from experiments.harness.shared_workloads import memory_for_time
+from experiments.harness.ledger.ledger import predictions
+from experiments.harness.ledger.ledger_settings import for_candidate
 from experiments.harness.workload import Workload
 from experiments.training_mechanism.activation_offload.conclusions import conclude
+from experiments.training_mechanism.activation_offload.sentences import SENTENCES
+from experiments.training_mechanism.shared.memory_table import table
+from experiments.training_mechanism.shared.shared_workloads import memory_for_time
 
 IN_FLIGHT_BYTES = 1 << 30  # copies under way in one direction: what the overlap costs in device memory
 PAGEABLE_TOKENS = 4096  # above this a pageable step takes tens of seconds, and says nothing new
@@ -91,6 +92,7 @@ EXPERIMENT = Experiment(
     worker="experiments.training_mechanism.activation_offload.worker",
     candidates=candidates,
     conclude=conclude,
+    sentences=SENTENCES,
     table=table,
     forecast=forecast,
 )

@@ -14,12 +14,12 @@ from torch import Tensor
 from torch.autograd.graph import save_on_cpu, saved_tensors_hooks
 
 from experiments.evidence.vocabulary import JsonValue
-from experiments.harness.checkpointed_layers import wrap
 from experiments.harness.mechanism_of import plain
 from experiments.harness.program import TrainingStep
 from experiments.harness.worker import WorkerContext
 from experiments.mechanisms.checkpoint import checkpoint
 from experiments.mechanisms.offload import Offload
+from experiments.training_mechanism.shared.checkpointed_layers import wrap
 from tools.environments.errors import LabError
 
 PROBES: dict[str, Callable[[WorkerContext], Mapping[str, JsonValue]]] = {}

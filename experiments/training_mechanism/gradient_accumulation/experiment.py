@@ -12,6 +12,7 @@ from itertools import groupby
 
 from experiments.evidence.candidate import Floor, Prediction
 from experiments.evidence.vocabulary import JsonValue
+from experiments.harness.device.precision import chosen
 from experiments.harness.experiment import (
     CandidateSpec,
     DeviceFacts,
@@ -20,15 +21,15 @@ from experiments.harness.experiment import (
     ForecastRequest,
     Options,
 )
-from experiments.harness.flops import step_flops
-from experiments.harness.ledger import forecast as memory_ledger
-from experiments.harness.ledger import predictions
-from experiments.harness.ledger_settings import for_candidate
-from experiments.harness.memory_table import table
-from experiments.harness.precision import chosen
-from experiments.harness.shared_workloads import QWEN
+from experiments.harness.ledger.flops import step_flops
+from experiments.harness.ledger.ledger import forecast as memory_ledger
+from experiments.harness.ledger.ledger import predictions
+from experiments.harness.ledger.ledger_settings import for_candidate
 from experiments.harness.workload import Workload
 from experiments.training_mechanism.gradient_accumulation.conclusions import conclude
+from experiments.training_mechanism.gradient_accumulation.sentences import SENTENCES
+from experiments.training_mechanism.shared.memory_table import table
+from experiments.training_mechanism.shared.shared_workloads import QWEN
 
 ROWS: dict[str, JsonValue] = {"shortest_row": 0.125}  # row lengths from an eighth of the sequence to all of it
 
@@ -153,6 +154,7 @@ EXPERIMENT = Experiment(
     worker="experiments.training_mechanism.gradient_accumulation.worker",
     candidates=candidates,
     conclude=conclude,
+    sentences=SENTENCES,
     table=table,
     forecast=forecast,
     look_at="what each loss is divided by, gradients left from the update before, and which gradients were compared",

@@ -18,13 +18,14 @@ from experiments.harness.experiment import (
     ForecastRequest,
     Options,
 )
-from experiments.harness.flops import step_flops
-from experiments.harness.ledger import predictions
-from experiments.harness.ledger_settings import for_candidate
-from experiments.harness.shared_workloads import QWEN
+from experiments.harness.ledger.flops import step_flops
+from experiments.harness.ledger.ledger import predictions
+from experiments.harness.ledger.ledger_settings import for_candidate
 from experiments.harness.workload import Workload
 from experiments.training_mechanism.mixed_precision_backward.conclusions import conclude
 from experiments.training_mechanism.mixed_precision_backward.presentation import picture, table
+from experiments.training_mechanism.mixed_precision_backward.sentences import SENTENCES
+from experiments.training_mechanism.shared.shared_workloads import QWEN
 
 PROBE = "injected_inf"
 
@@ -146,6 +147,7 @@ EXPERIMENT = Experiment(
     numerics=numerics,
     told_in_numerics=frozenset({PROBE}),
     conclude=conclude,
+    sentences=SENTENCES,
     table=table,
     picture=picture,
     forecast=forecast,

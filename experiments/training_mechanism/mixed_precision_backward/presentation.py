@@ -44,8 +44,9 @@ def _row(candidate: Candidate, record: Record) -> tuple[str, ...]:
     if candidate.failure is not None:
         blank = (NOTHING,) * (4 + (2 if any(c.memory for c in record.candidates) else 0))
         return (name, *blank, f"{candidate.status} in {candidate.failure.phase}: {candidate.failure.kind}")
-    loss = next((sample.loss for sample in candidate.samples if sample.loss is not None), None)
-    error = candidate.checks.gradient.error if candidate.checks.gradient else None
+    loss = next((sample.values["loss"] for sample in candidate.samples if "loss" in sample.values), None)
+    gate = candidate.checks.gates.get("gradient")
+    error = None if gate is None else gate.error
     cells = [
         name,
         NOTHING if loss is None else f"{loss:.4f}",
@@ -54,7 +55,7 @@ def _row(candidate: Candidate, record: Record) -> tuple[str, ...]:
         _scale(candidate),
     ]
     if any(c.memory for c in record.candidates):
-        step = candidate.summary.step_ms if candidate.summary else None
+        step = candidate.summary.intervals.get("step_ms") if candidate.summary else None
         peak = candidate.memory.peak_allocated_bytes if candidate.memory else None
         cells.append(NOTHING if step is None else f"{step.median:.1f} ({step.low:.1f} – {step.high:.1f})")
         cells.append(NOTHING if peak is None else f"{peak / 2**30:.2f}")
@@ -68,7 +69,7 @@ def _scale(candidate: Candidate) -> str:
 
 def _verdict(candidate: Candidate) -> str:
     if candidate.is_baseline:
-        oracle = candidate.checks.oracle
+        oracle = candidate.checks.gates.get("oracle")
         return NOTHING if oracle is None or oracle.error is None else f"{oracle.error:.1e} from float64"
     fallen = collapsed(candidate)
     if fallen is not None:

@@ -1,0 +1,1 @@
+"""The bytes and operations of a training step, reckoned before it runs."""

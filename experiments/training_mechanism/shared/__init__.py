@@ -1,0 +1,1 @@
+"""What several experiments of this topic share."""

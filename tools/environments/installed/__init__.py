@@ -1,0 +1,1 @@
+"""What an environment holds: its files and packages, its stamp, registration, kernels and lock."""

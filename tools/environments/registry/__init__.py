@@ -1,0 +1,1 @@
+"""The profiles: their file, its rules, and the requirement files that they name."""
