@@ -144,6 +144,7 @@ def test_a_file_or_a_folder_of_the_wrong_kind_is_to_be_moved_away(ready: Checkou
     assert "move the file away" in answered(ready, code=1)["error"]["next"]
 
 
+@pytest.mark.race
 def test_ctrl_c_before_the_removal_asks_for_it_again_and_after_it_does_not(ready: Checkout) -> None:
     arguments = ("--backend", "uv", "--recreate")
     with environment_lock.hold(ready.state() / "lock", "a test", print):
