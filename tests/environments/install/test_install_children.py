@@ -19,7 +19,7 @@ STUBBORN = (
 )
 
 
-def run(tmp_path: Path, code: str, **options: object) -> children.Ended:
+def run(tmp_path: Path, code: str, **options: object) -> children.ChildEnded:
     argv = [sys.executable, "-c", code]
     return children.run(argv, env={}, cwd=tmp_path, log=tmp_path / "log", **options)  # type: ignore[arg-type]
 

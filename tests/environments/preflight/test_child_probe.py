@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tools.environments.preflight import child_probe, probe_child
-from tools.environments.preflight.child_probe import Outcome, Probe, ProbeFacts, outcome
+from tools.environments.preflight.child_probe import Probe, ProbeFacts, ProbeOutcome, outcome
 
 MODULES = {
     "good_one": "x = 1\n",
@@ -41,7 +41,7 @@ def probe(*names: str, time_limit_s: float = 20) -> ProbeFacts:
 def test_every_step_is_answered_and_what_is_printed_stays_apart(tmp_path: Path) -> None:
     facts = probe("good_one", "good_two", "raises", "good_one")
     assert facts.died is None
-    assert facts.outcomes["import good_one"] == Outcome(True, "", {"file": str(tmp_path / "good_one.py")})
+    assert facts.outcomes["import good_one"] == ProbeOutcome(True, "", {"file": str(tmp_path / "good_one.py")})
     failed = facts.outcomes["import raises"]
     assert (failed.ok, failed.error.startswith("ValueError: why x"), len(failed.error)) == (False, True, 500)
     assert "BANNER" in facts.tail
@@ -57,7 +57,7 @@ def test_a_death_is_told_with_the_step_it_happened_in(name: str, died: str, tmp_
     if name == "orphans":  # it holds the pipe open, and its end is not waited for
         os.kill(int((tmp_path / "orphan").read_text()), signal.SIGKILL)
     assert (facts.died, facts.died_in) == (died, f"import {name}")
-    assert outcome([facts], f"import {name}") == Outcome(False, died, {})
+    assert outcome([facts], f"import {name}") == ProbeOutcome(False, died, {})
     assert outcome([facts], "import good_two") is None
     assert outcome([facts], "import good_one") is not None
 
