@@ -30,9 +30,16 @@ class _Helper:
         return self.answer in ready or any(one in ready for one in self.process.watched)
 
 
-def run(pages: Sequence[str], one: Run, at_once: int, done: Callable[[PageResult], object]) -> list[PageResult]:
+def run(
+    pages: Sequence[str],
+    one: Run,
+    at_once: int,
+    done: Callable[[PageResult], object],
+    meanwhile: Callable[[], object] = lambda: None,
+) -> list[PageResult]:
     """`one(page)` for each page, in their order; `done` is told each as soon as all before it are finished.
 
+    `meanwhile` is called once behind the start of the first page: what it imports, the later ones find imported.
     LabError where a fork ends without a result; what `one` raised is shown by the fork itself.
     """
     waiting = list(reversed(pages))
@@ -43,6 +50,8 @@ def run(pages: Sequence[str], one: Run, at_once: int, done: Callable[[PageResult
         while waiting or running:
             while waiting and len(running) < at_once:
                 running.append(_start(group, waiting.pop(), one))
+                if running[-1].page == pages[0]:
+                    meanwhile()
             deaths = [death for helper in running for death in helper.process.watched]
             ready = wait([*(helper.answer for helper in running), *deaths])
             for helper in [helper for helper in running if helper.has_ended(ready)]:
