@@ -8,6 +8,7 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
+import child_coverage
 import pytest
 from bootstrap_checkout import (
     Index,
@@ -86,7 +87,7 @@ def test_of_two_at_once_one_builds_and_the_other_waits(clone: Path, index: Index
 @pytest.mark.race
 def test_killed_in_the_middle_it_is_made_anew_and_never_beside_the_old_pip(clone: Path, index: Index) -> None:
     index.held = "nox-2026.1"
-    first = start(clone, "nox", **environ(index))
+    first = start(clone, "nox", **child_coverage.unmeasured(environ(index)))
     wait_until(lambda: any("nox-2026.1" in path for path in index.asked))
     first.send_signal(signal.SIGKILL)
     first.wait()

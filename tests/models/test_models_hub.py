@@ -187,7 +187,7 @@ def test_broken_download_leaves_nothing_half(client: Client) -> None:
 @pytest.mark.race
 def test_killed_download_is_not_taken_for_whole(client: Client) -> None:
     client.hub.faults.stall = {"model.safetensors": 1000}
-    child = client.begin()
+    child = client.begin(to_kill=True)
     assert client.hub.stalled.wait(timeout=60)
     child.kill()
     child.communicate()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 CONFIG = "COVERAGE_PROCESS_CONFIG"  # set by coverage's `patch = subprocess`; holds the settings, with absolute paths
@@ -28,3 +29,11 @@ def follow(site: Path) -> None:
 def variables() -> dict[str, str]:
     """What a child with an otherwise bare set of variables needs to be measured; empty where nothing is."""
     return {CONFIG: os.environ[CONFIG]} if CONFIG in os.environ else {}
+
+
+def unmeasured(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables of a child that is to be killed: one that was killed as it wrote its data leaves half a file.
+
+    What such a child reached by then is chance, and no share of the code to be counted.
+    """
+    return {name: value for name, value in environ.items() if name != CONFIG}

@@ -9,6 +9,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import child_coverage
 from loopback_hub import LoopbackHub
 
 from experiments.models import hub_cache, registered_config
@@ -84,6 +85,7 @@ class Client:
         self,
         *,
         env: dict[str, str] | None = None,
+        to_kill: bool = False,
         absent: tuple[str, ...] = (),
         no_pause: bool = False,
         file_limit: int = 0,
@@ -98,7 +100,7 @@ class Client:
         }
         clean = {
             key: value
-            for key, value in os.environ.items()
+            for key, value in (child_coverage.unmeasured(os.environ) if to_kill else os.environ).items()
             if not key.startswith(("HF_", "HUGGING", "TRANSFORMERS_")) and not key.lower().endswith("_proxy")
         }
         return subprocess.Popen(

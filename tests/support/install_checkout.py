@@ -27,6 +27,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import child_coverage
 import hand_made_environment
 import pytest
 from own_pip import wheel_of_pip
@@ -162,11 +163,19 @@ class Checkout:
         return answer
 
     def start(self, *arguments: str, profile: str = "TINY-CPU", offline: bool = True) -> subprocess.Popen[str]:
-        """Start the installer in a process group of its own, to be killed whole."""
+        """Start the installer in a process group of its own, to be interrupted whole, or waited for."""
+        return self._started(self.command(*arguments, profile=profile, offline=offline), self.environ)
+
+    def start_to_kill(self, *arguments: str, profile: str = "TINY-CPU", offline: bool = True) -> subprocess.Popen[str]:
+        """The same for one that is to be killed, with all that it has started."""
+        unmeasured = child_coverage.unmeasured(self.environ)
+        return self._started(self.command(*arguments, profile=profile, offline=offline), unmeasured)
+
+    def _started(self, command: list[str], environ: dict[str, str]) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            self.command(*arguments, profile=profile, offline=offline),
+            command,
             cwd=self.root,
-            env=self.environ,
+            env=environ,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

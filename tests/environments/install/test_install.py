@@ -232,7 +232,7 @@ def test_a_step_that_fails_is_resumed_at_that_step(fresh: Checkout) -> None:
 @pytest.mark.race
 def test_files_that_vanish_while_it_is_unfinished_are_installed_anew(fresh: Checkout) -> None:
     """A killed package step: metadata there, files missing; neither pip nor uv notices."""
-    child = fresh.start("--backend", "uv")
+    child = fresh.start_to_kill("--backend", "uv")
     assert fresh.wait_for("done", "tiny", child)
     os.killpg(child.pid, 9)
     child.wait()
@@ -250,7 +250,7 @@ def test_files_that_vanish_while_it_is_unfinished_are_installed_anew(fresh: Chec
 
 @pytest.mark.race
 def test_changed_requirements_start_an_unfinished_one_over(fresh: Checkout) -> None:
-    child = fresh.start("--backend", "uv")
+    child = fresh.start_to_kill("--backend", "uv")
     assert fresh.wait_for("done", "torch", child)
     os.killpg(child.pid, 9)
     child.wait()
@@ -262,7 +262,7 @@ def test_changed_requirements_start_an_unfinished_one_over(fresh: Checkout) -> N
 
 @pytest.mark.race
 def test_an_unfinished_one_of_another_profile_is_refused(fresh: Checkout) -> None:
-    child = fresh.start("--backend", "uv")
+    child = fresh.start_to_kill("--backend", "uv")
     assert fresh.wait_for("done", "create", child)
     os.killpg(child.pid, 9)
     child.wait()
@@ -359,7 +359,7 @@ def test_adoption_refuses_what_is_off_profile(fresh: Checkout) -> None:
 def test_adoption_of_nothing_of_the_unfinished_and_of_the_dead(fresh: Checkout) -> None:
     told = answered(fresh, "--adopt", "--env-name", "none", code=2)
     assert told["status"] == "usage"
-    child = fresh.start("--backend", "uv")
+    child = fresh.start_to_kill("--backend", "uv")
     assert fresh.wait_for("done", "create", child)
     os.killpg(child.pid, 9)
     child.wait()

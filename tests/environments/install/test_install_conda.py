@@ -117,7 +117,7 @@ def test_a_finished_one_is_recognised_without_asking_conda(ready: tuple[Checkout
 @pytest.mark.race
 @pytest.mark.parametrize("step", few(1, ["torch", "create", "isolate", "pip", "tiny"]))
 def test_killed_it_resumes_or_starts_over(checkout: Checkout, step: str) -> None:
-    child = checkout.start("--python", PYTHON)
+    child = checkout.start_to_kill("--python", PYTHON)
     assert checkout.wait_for("start", step, child)
     time.sleep(0.1)
     os.killpg(child.pid, signal.SIGKILL)

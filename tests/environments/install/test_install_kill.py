@@ -63,7 +63,7 @@ def test_kill_at_a_random_moment(checkout: Checkout, number: int, repetition: in
     delay = draw(repetition, number).uniform(0, longest)
     told = f"--seed {CURRENT.seed}: {backend}, {step} after {delay:.3f} s"
     name = f"k{repetition}_{number}"
-    child = checkout.start("--backend", backend, "--env-name", name)
+    child = checkout.start_to_kill("--backend", backend, "--env-name", name)
     reached = checkout.wait_for("start", step, child, name=name)
     time.sleep(delay)
     if child.poll() is None:
@@ -85,7 +85,7 @@ def test_killed_again_and_again_it_gets_there_in_the_end(checkout: Checkout, rep
     """Each call is killed a little later than the one before."""
     name = f"again{repetition}"
     for number in range(1, 40):
-        child = checkout.start("--backend", "uv", "--env-name", name)
+        child = checkout.start_to_kill("--backend", "uv", "--env-name", name)
         time.sleep(0.1 * number)
         ended = child.poll()
         if ended is None:
@@ -112,7 +112,7 @@ def test_the_installer_alone_is_killed_and_its_child_goes_on(
     install_checkout.seeds(served)
     index = Index(served, held=held)
     sources = ("--backend", "venv", "--env-name", name, "--index-url", index.url, "--torch-index", index.url)
-    child = checkout.start(*sources, offline=False)
+    child = checkout.start_to_kill(*sources, offline=False)
     assert checkout.wait_for("start", step, child, name=name)
     assert index.holding.wait(60)  # its pip waits for the file
     child.kill()
@@ -135,7 +135,7 @@ def test_killed_while_recreating(checkout: Checkout, repetition: int) -> None:
     name = f"re{repetition}"
     assert checkout.install("--backend", "uv", "--env-name", name).returncode == 0
     for number in range(4):
-        child = checkout.start("--backend", "uv", "--env-name", name, "--recreate")
+        child = checkout.start_to_kill("--backend", "uv", "--env-name", name, "--recreate")
         time.sleep(0.15 + 0.1 * number)
         os.killpg(child.pid, signal.SIGKILL)
         child.communicate()
@@ -162,7 +162,7 @@ def test_kill_the_real_install(real: Checkout, number: int) -> None:
     told = f"--seed {CURRENT.seed}: {step} after {delay:.3f} s"
     arguments = ("--backend", "uv", *(["--recreate"] if number else []))
     (real.state("llm_train_cpu") / "journal.jsonl").unlink(missing_ok=True)
-    child = real.start(*arguments, profile="TRAIN-CPU", offline=False)
+    child = real.start_to_kill(*arguments, profile="TRAIN-CPU", offline=False)
     assert real.wait_for("start", step, child, name="llm_train_cpu"), told
     time.sleep(delay)
     os.killpg(child.pid, signal.SIGKILL)
