@@ -10,8 +10,8 @@ import argparse
 from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
-from experiments.cli import discovery, run
-from experiments.harness import profile_check, run_folder
+from experiments.cli import run, run_request
+from experiments.harness import profile_check
 from tools.environments.errors import EXIT_USAGE, LabError
 
 RUN = ["-m", "experiments", "run"]
@@ -31,17 +31,11 @@ def check_all(commands: Iterable[Sequence[str]]) -> None:
 
 
 def check(arguments: Sequence[str]) -> None:
-    """LabError for a run that could not begin, or not go on: `arguments` follow `python -m experiments`."""
+    """LabError for runs that could not begin, or not go on: `arguments` follow `python -m experiments`."""
     parser = _Parser(prog="python -m experiments", allow_abbrev=False)
     run.add_parser(parser.add_subparsers())
     args = parser.parse_args(list(arguments))
-    experiment = discovery.load(args.name)
     if args.resume is not None:
-        run.folder_to_resume(experiment, args)
-        return
-    if args.run_label is not None:
-        run_folder.refuse_used(experiment.name, args.run_label)
-    run.mode_of(experiment, args, profile_check.load())
-    workload, _ = run.workload_of(experiment, args)
-    run.model_of(args, workload)
-    run.cap_of(args.memory_cap_gib)
+        run_request.to_resume(args)
+    else:
+        run_request.requests(args, profile_check.load())

@@ -31,7 +31,10 @@ def check(record: Record) -> Check:
     package = discovery.packages().get(record.identity.experiment)
     if package is None:
         return Check(ID, "skipped", wanted, "not one of experiments/<topic>/: its own command concludes")
-    experiment = discovery.load(record.identity.experiment)
+    try:
+        experiment = discovery.load(record.identity.experiment)
+    except LabError as error:
+        return Check(ID, "warning", wanted, f"not recomputed: {error.where}: {error.found}", error.next)
     here = source.look(source.scope_of(package.replace(".", "/")))
     if (here.scope, here.digest) != (record.source.scope, record.source.digest):
         return _by_other_sources(experiment, record, wanted)

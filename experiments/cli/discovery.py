@@ -1,13 +1,18 @@
-"""The experiments there are: every folder experiments/<topic>/<name>/ with an experiment.py that exposes EXPERIMENT."""
+"""The experiments there are: every folder experiments/<topic>/<name>/ with an experiment.py that exposes EXPERIMENT.
+
+One whose code does not import is that experiment's own trouble: it is named with file and line, and the others work.
+"""
 
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import experiments
+from experiments.cli.broken import broken
 from tools.environments.errors import EXIT_USAGE, LabError
 
 MODULE = "experiment"
@@ -23,18 +28,34 @@ def packages() -> dict[str, str]:
 
 
 def load(name: str) -> Any:
-    """The EXPERIMENT of that name. LabError (usage) with the nearest names for one that is not there."""
+    """The EXPERIMENT of that name. LabError (usage) with the nearest names for one that is not there.
+
+    LabError too, with file and line, for one whose code does not import or exposes no EXPERIMENT of its folder's name.
+    """
     known = packages()
     if name not in known:
         near = get_close_matches(name, known, n=3, cutoff=0.4) or list(known)
         offer = f"did you mean {', '.join(near)}?" if near else "python -m experiments list"
         raise LabError("the name of an experiment", ascii(name)[:80], offer, "NAME", EXIT_USAGE)
-    return importlib.import_module(f"{known[name]}.{MODULE}").EXPERIMENT
+    module = f"{known[name]}.{MODULE}"
+    try:
+        found = importlib.import_module(module).EXPERIMENT
+        if found.name != name:
+            raise ValueError(f"EXPERIMENT is named {found.name!r}, its folder {name!r}")
+    except (Exception, SystemExit) as error:  # whatever somebody's module does when it is imported
+        raise broken(module, error) from error
+    return found
 
 
-def load_all() -> list[Any]:
-    """Every experiment, in order of name."""
-    return [load(name) for name in packages()]
+def each(names: Iterable[str] | None = None) -> tuple[list[Any], dict[str, LabError]]:
+    """Every experiment that imports (those of `names` where given), in order; and by name, why the others do not."""
+    found, refused = [], {}
+    for name in packages() if names is None else names:
+        try:
+            found.append(load(name))
+        except LabError as error:
+            refused[name] = error
+    return found, refused
 
 
 def registered_digests() -> dict[str, dict[str, str]]:
@@ -43,6 +64,6 @@ def registered_digests() -> dict[str, dict[str, str]]:
 
     found = {
         experiment.name: {name: workload.digest() for name, workload in experiment.workloads.items()}
-        for experiment in load_all()
+        for experiment in each()[0]
     }
     return found | {recording.EXPERIMENT: recording.registered()}

@@ -79,11 +79,9 @@ def _stem(name: str) -> str:
 
 def _tell(error: LabError, as_json: bool) -> int:
     if as_json:
-        import json
+        from experiments.cli.printing import blocked, emit
 
-        fields = ("wanted", "found", "next", "where")
-        told = {"status": "blocked", **{name: getattr(error, name) for name in fields}}
-        sys.stdout.write(json.dumps(told, ensure_ascii=False, indent=1) + "\n")
+        emit(blocked(error))
     else:
         sys.stdout.flush()
         sys.stderr.write(render(error) + "\n")

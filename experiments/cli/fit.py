@@ -17,7 +17,7 @@ from experiments.harness.ledger.step_bytes import GIB
 from experiments.harness.preparing import with_heads
 from experiments.harness.workload import Workload, changed, check
 from experiments.models.registered_config import DecoderShape, config, names, shape
-from tools.environments.errors import EXIT_BLOCKED, EXIT_OK, EXIT_USAGE, LabError
+from tools.environments.errors import EXIT_BLOCKED, EXIT_OK, EXIT_USAGE, LabError, render
 from tools.environments.model import Profile
 from tools.environments.registry import registry
 
@@ -36,18 +36,24 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print what fits; exit code 1 when nothing does."""
+    """Print what fits; exit code 1 when nothing does, or when an experiment of the profile is broken."""
     memory = _memory(args.memory_gib)
     known = registry.load()
     profile = known.get(args.profile)
     _refuse_cpu(profile, known.profiles.values())
-    fitted = _fitted(profile, args, memory)
+    present = discovery.packages()
+    experiments, broken = discovery.each(name for name in profile.experiments if name in present)
+    fitted = _fitted(experiments, args, memory)
     if args.json:
-        emit(as_json(profile, memory, fitted))
+        emit(as_json(profile, memory, fitted) | {"broken": [render(error) for error in broken.values()]})
     else:
         for line in as_lines(profile, memory, fitted):
             say(line)
-    return EXIT_OK if not fitted or any(item.some for item in fitted) else EXIT_BLOCKED
+        for error in broken.values():
+            say()
+            say(render(error))
+    whole = not broken and (not fitted or any(item.some for item in fitted))
+    return EXIT_OK if whole else EXIT_BLOCKED
 
 
 def _memory(value: float) -> float:
@@ -74,9 +80,7 @@ def _refuse_cpu(profile: Profile, profiles: Iterable[Profile]) -> None:
         )
 
 
-def _fitted(profile: Profile, args: argparse.Namespace, memory: float) -> tuple[Fitted, ...]:
-    known = discovery.packages()
-    experiments: list[Experiment] = [discovery.load(name) for name in profile.experiments if name in known]
+def _fitted(experiments: Sequence[Experiment], args: argparse.Namespace, memory: float) -> tuple[Fitted, ...]:
     chosen = [(experiment, workload) for experiment in experiments for workload in _workloads(experiment, args)]
     shapes = {workload.model: shape(config(workload.model), workload.model) for _, workload in chosen}
     if shapes:

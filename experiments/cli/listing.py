@@ -1,4 +1,4 @@
-"""`list`: the experiments, read from their folders."""
+"""`list`: the experiments, read from their folders. Exit code 1 where one of them is broken: the list is not whole."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import argparse
 from typing import Any
 
 from experiments.cli import discovery
-from experiments.cli.printing import emit, say, table
+from experiments.cli.printing import emit, say, status, table
+from tools.environments.errors import EXIT_BLOCKED, EXIT_OK, LabError
 from tools.environments.registry import registry
 
 
@@ -18,25 +19,33 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print them; returns the exit code."""
-    found = discovery.load_all()
+    found, broken = discovery.each()
     known = registry.load()
-    profiles = {one.name: [profile.id for profile in known.having(one.name)] for one in found}
+    code = EXIT_BLOCKED if broken else EXIT_OK
+    profiles = {name: [profile.id for profile in known.having(name)] for name in [*broken, *(e.name for e in found)]}
     if args.json:
-        keys = ("name", "page", "title")
-        emit(
-            [
-                {key: getattr(experiment, key) for key in keys}
-                | {"profiles": profiles[experiment.name], "workloads": list(experiment.workloads)}
-                for experiment in found
-            ]
-        )
-        return 0
-    if not found:
+        told = [_as_json(one, profiles[one.name]) for one in found]
+        emit(told + [_broken(name, error, profiles[name]) for name, error in broken.items()])
+        return code
+    if not found and not broken:
         say("no experiment under experiments/<topic>/<name>/experiment.py")
-        return 0
+        return code
     rows = [(e.name, e.page, ", ".join(e.workloads), ", ".join(profiles[e.name])) for e in found]
     for line in table(("experiment", "page", "workloads", "profiles"), rows, indent=""):
         say(line)
-    say()
-    say("→ python -m experiments run NAME --workload smoke")
-    return 0
+    for name, error in broken.items():
+        say(f"{status('broken')} {name}: {error.where}: {error.found}")
+    if found:
+        say()
+        say("→ python -m experiments run NAME --workload smoke")
+    return code
+
+
+def _as_json(experiment: Any, profiles: list[str]) -> dict[str, Any]:
+    about = {key: getattr(experiment, key) for key in ("name", "page", "title")}
+    return about | {"profiles": profiles, "workloads": list(experiment.workloads), "error": None}
+
+
+def _broken(name: str, error: LabError, profiles: list[str]) -> dict[str, Any]:
+    told = {"error": error.found, "where": error.where, "next": error.next}
+    return {"name": name, "page": None, "title": None, "profiles": profiles, "workloads": [], **told}

@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
+from tools.environments.errors import LabError
+
 COLOURS: Mapping[str, str] = {
     "ok": "32",
     "gpu_measured": "32",
@@ -22,10 +24,16 @@ COLOURS: Mapping[str, str] = {
     "warning": "33",
     "interrupted": "33",
     "blocked": "31",
+    "broken": "31",
     "unreadable": "31",
     "not measured": "2",
     "skipped": "2",
 }
+
+
+def blocked(error: LabError) -> dict[str, str]:
+    """What --json says of an error."""
+    return {"status": "blocked", **{name: getattr(error, name) for name in ("wanted", "found", "next", "where")}}
 
 
 def emit(value: Any) -> None:

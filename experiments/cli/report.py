@@ -6,7 +6,7 @@ A row without a record of that very profile reads "not measured": another profil
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from experiments.cli import discovery
@@ -26,12 +26,14 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the index; exit code 1 when a file among the results is no valid record."""
-    entries, refused = index.load(labels.results_folder())
+    """Print the index; exit code 1 when a file among the results is no valid record, or an experiment is broken."""
+    entries, unread = index.load(labels.results_folder())
+    broken = discovery.each()[1]
+    refused = (*unread, *broken.values())
     known = registry.load()
     if args.profile:
         known.get(args.profile)  # refuses an unknown one, with the nearest names
-    rows = index.rows(wanted(known.profiles.values()), entries)
+    rows = index.rows(wanted(known.profiles.values(), without=broken), entries)
     rows = tuple(row for row in rows if args.profile in (None, row.profile))
     code = EXIT_BLOCKED if refused else EXIT_OK
     if args.json:
@@ -48,13 +50,18 @@ def run(args: argparse.Namespace) -> int:
     return code
 
 
-def wanted(profiles: Iterable[Profile]) -> dict[str, list[tuple[str, str]]]:
-    """The (experiment, workload) pairs each profile is to have a row for: the registry names the experiments."""
-    known = discovery.packages()
-    workloads = {name: tuple(discovery.load(name).workloads) for name in known}
+def wanted(profiles: Iterable[Profile], without: Collection[str] = ()) -> dict[str, list[tuple[str, str]]]:
+    """The (experiment, workload) pairs each profile is to have a row for: the registry names the experiments.
+
+    LabError for an experiment of theirs that is broken and not among those to be left out.
+    """
+    asked = {profile.id: profile.experiments for profile in profiles}
+    known = discovery.packages().keys() - set(without)
+    needed = {name for names in asked.values() for name in names if name in known}
+    workloads = {name: tuple(discovery.load(name).workloads) for name in sorted(needed)}
     return {
-        profile.id: [(name, workload) for name in profile.experiments if name in known for workload in workloads[name]]
-        for profile in profiles
+        profile: [(name, workload) for name in names if name in known for workload in workloads[name]]
+        for profile, names in asked.items()
     }
 
 

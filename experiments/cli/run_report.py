@@ -21,7 +21,7 @@ SHOWS = {
 def tell(experiment: Experiment, finished: Finished, *, as_json: bool) -> None:
     """Table, record, level, what would raise it, picture, decision."""
     record, folder = finished.record, finished.folder
-    drawn = _picture(experiment, finished)
+    drawn = picture(experiment, finished)
     if as_json:
         emit(record.to_json())
         return
@@ -58,8 +58,8 @@ def _plan(record: Record) -> None:
         say(f"  {candidate.name}" + (f": {failure.message}" if failure is not None else ""))
 
 
-def _picture(experiment: Experiment, finished: Finished) -> str:
-    """Where the picture stands, or why there is none: the record is written already and does not depend on it."""
+def picture(experiment: Experiment, finished: Finished) -> str:
+    """Draw it. Where it stands, or why there is none: the record is written already and does not depend on it."""
     if experiment.picture is None or finished.record.identity.run_mode == "dry_run":
         return ""
     try:

@@ -8,6 +8,7 @@ from experiments.cli import discovery
 from experiments.cli.printing import say, status, table
 from experiments.evidence import record_text
 from experiments.evidence.record import Record
+from tools.environments.errors import LabError
 
 
 def show_record(record: Record, standing: str | None = None) -> None:
@@ -15,7 +16,11 @@ def show_record(record: Record, standing: str | None = None) -> None:
     level = record.evidence_level or "plan"
     say(record_text.headline(record, standing).replace(level, status(level), 1))
     say()
-    own = own_table(record)
+    own, not_drawn = None, ""
+    try:
+        own = own_table(record)
+    except LabError as error:
+        not_drawn = f"its own table is not drawn: {error.where}: {error.found}"
     if own is not None:
         for line in table(own.columns, own.rows):
             say(line)
@@ -27,6 +32,8 @@ def show_record(record: Record, standing: str | None = None) -> None:
         head, rows = record_text.table(record)
         for line in table(head, rows):
             say(line)
+    if not_drawn:
+        say(f"  {not_drawn}")
     say()
     details(record)
 
@@ -53,7 +60,10 @@ def details(record: Record) -> None:
 
 
 def own_table(record: Record) -> Any:
-    """The experiment's own table, drawn from the record; None where this checkout has no such experiment."""
+    """The experiment's own table, drawn from the record; None where this checkout has no such experiment.
+
+    LabError where it has one that is broken.
+    """
     if record.identity.experiment not in discovery.packages():
         return None
     if record.runtime.devices and not any(candidate.numerics for candidate in record.candidates):

@@ -20,7 +20,10 @@ class Listener(Protocol):
     """Whoever wants to know how a run is getting on."""
 
     def hear(self, event: Event) -> None:
-        """One event. `event` is began, resumed, note, task_began, task_ended, finished or interrupted."""
+        """One event. `event` is began, resumed, note, task_began, task_ended, finished or interrupted.
+
+        Of several runs also blocked or failed, where one of them ended without a record, and not_begun.
+        """
 
     def close(self) -> None:
         """The run is over, however it ended."""
@@ -49,6 +52,22 @@ class JsonLines:
 
     def close(self) -> None:
         """Lines are flushed already."""
+
+
+class Named:
+    """Hands every event on with the experiment it belongs to, since several may run in turn."""
+
+    def __init__(self, listener: Listener, experiment: str) -> None:
+        self._listener = listener
+        self._experiment = experiment
+
+    def hear(self, event: Event) -> None:
+        """Hand it on under its experiment's name."""
+        self._listener.hear({**event, "experiment": self._experiment})
+
+    def close(self) -> None:
+        """Close the one behind."""
+        self._listener.close()
 
 
 class PlainLines:

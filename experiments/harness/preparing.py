@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -66,11 +67,16 @@ def resolve(request: RunRequest) -> ModelAsset:
 
 
 def prepare(
-    request: RunRequest, profile: ProfileFacts, asset: ModelAsset, folder: str, note: Callable[[str], None]
+    request: RunRequest,
+    profile: ProfileFacts,
+    asset: ModelAsset,
+    folder: str,
+    note: Callable[[str], None],
+    device: DeviceFacts | None = None,
 ) -> Prepared:
     """Decide the run. `folder` is the experiment's own folder in the repository. Raises LabError.
 
-    Imports torch, except for a dry run. The device is asked in a child.
+    Imports torch, except for a dry run. The device is asked in a child, unless it was just asked for another run.
     """
     shape = registered_config.shape(asset.config)
     kind: DeviceKind = "cuda" if request.mode == "real_gpu" else "cpu"
@@ -78,9 +84,9 @@ def prepare(
         device = DeviceFacts(kind=kind, torch=None, bf16_native=True, tf32=kind == "cuda")  # what a plan may hope for
     else:
         import_torch(request.experiment.worker, note)
-        device = ask_device(kind, request.options.cap_gib)
+        device = device or ask_device(kind, request.options.cap_gib)
     threads = 1 if shape.parameters < SMALL_MODEL else cores()
-    created_at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    created_at = _now()
     specs = with_twin(request.experiment.candidates(request.workload, device, request.options))
     specs = with_heads(specs, request.workload)
     plans.refuse_unwritable(specs, request.workload)
@@ -105,6 +111,25 @@ def prepare(
         order_seed=plans.order_seed(request.label, created_at),
     )
     return Prepared(plan=plan, asset=asset, shape=shape)
+
+
+def at_its_turn(prepared: Prepared) -> Prepared:
+    """The same run, prepared with others and beginning only now: its hour, and what a card says of itself by now.
+
+    Sources stay those of the preparation, when everything was imported. Raises LabError where the card is another one.
+    """
+    plan = prepared.plan
+    device = plan.device
+    if plan.mode != "dry_run" and device.kind == "cuda":  # who else is on the card, and its clocks, change
+        device = ask_device(device.kind, plan.options.cap_gib)
+        plans.refuse_changed(plan, plan.source, device)
+    created_at = _now()
+    seed = plans.order_seed(plan.label, created_at)
+    return replace(prepared, plan=replace(plan, created_at=created_at, device=device, order_seed=seed))
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _manifest_digest(asset: ModelAsset, workload: Workload) -> str:
@@ -159,7 +184,8 @@ def with_heads(specs: tuple[CandidateSpec, ...], workload: Workload) -> tuple[Ca
 
 def import_torch(worker: str, note: Callable[[str], None]) -> None:
     """Import what every child will need, once. Runs no operation. Raises LabError where torch does not import."""
-    note("importing torch and transformers")
+    if "torch" not in sys.modules:
+        note("importing torch and transformers")
     os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")  # whoever asks for a card on import asks NVML, not CUDA
     try:
         importlib.import_module("experiments.harness.tasks")

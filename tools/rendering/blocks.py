@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from tools.environments.errors import LabError
 from tools.rendering.document_finding import Finding
 from tools.rendering.links import prose
 
@@ -71,6 +72,9 @@ def renewed(path: Path, text: str, makers: Mapping[str, Maker]) -> tuple[str, li
             made = makers[part.name](part.arguments, path)
         except ValueError as error:
             findings.append(Finding(path, part.begin, str(error)))
+            continue
+        except LabError as error:  # what this one part derives from is broken: it stays as it is, and others are made
+            findings.append(Finding(path, part.begin, f"not made: {error.where}: {error.found}"))
             continue
         lines[part.begin : part.end - 1] = made.splitlines()
     return "\n".join(lines) + "\n", findings
