@@ -16,7 +16,7 @@ from experiments.evidence.conclusion import Claim, Decision
 from experiments.evidence.record import Record
 from experiments.evidence.verifying import NEW_RUN
 from experiments.harness.experiment import DeviceFacts, Experiment, Observed
-from experiments.harness.workload import Workload
+from experiments.kinds.training_step.training_workload import Workload
 from tools.environments.errors import LabError
 from tools.environments.model import Check
 

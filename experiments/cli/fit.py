@@ -11,11 +11,11 @@ from experiments.cli import discovery
 from experiments.cli.fit_text import Fitted, as_json, as_lines
 from experiments.cli.printing import emit, say
 from experiments.harness.experiment import DeviceFacts, Experiment, Options
-from experiments.harness.ledger.ledger import CONTEXT_BYTES
-from experiments.harness.ledger.ledger_fit import fit, floor_bytes
-from experiments.harness.ledger.step_bytes import GIB
 from experiments.harness.preparing import with_heads
-from experiments.harness.workload import Workload, changed, check
+from experiments.kinds.training_step.ledger.ledger import CONTEXT_BYTES
+from experiments.kinds.training_step.ledger.ledger_fit import fit, floor_bytes
+from experiments.kinds.training_step.ledger.step_bytes import GIB
+from experiments.kinds.training_step.training_workload import Workload, changed, check
 from experiments.models.registered_config import DecoderShape, config, names, shape
 from tools.environments.errors import EXIT_BLOCKED, EXIT_OK, EXIT_USAGE, LabError, render
 from tools.environments.model import Profile

@@ -8,10 +8,10 @@ from typing import Any
 
 from experiments.cli.printing import status, table
 from experiments.evidence.quantities import percent
-from experiments.harness.ledger.ledger import CONTEXT_BYTES
-from experiments.harness.ledger.ledger_fit import FRAGMENTATION, FitRow
-from experiments.harness.ledger.step_bytes import GIB
-from experiments.harness.workload import Workload
+from experiments.kinds.training_step.ledger.ledger import CONTEXT_BYTES
+from experiments.kinds.training_step.ledger.ledger_fit import FRAGMENTATION, FitRow
+from experiments.kinds.training_step.ledger.step_bytes import GIB
+from experiments.kinds.training_step.training_workload import Workload
 from tools.environments.machine.host_gate import TOLERANCE
 from tools.environments.model import Profile
 

@@ -9,7 +9,7 @@ import argparse
 from pathlib import Path
 
 from experiments.harness.experiment import Experiment
-from experiments.harness.workload import Workload, changed
+from experiments.kinds.training_step.training_workload import Workload, changed
 from experiments.models.source_types import ModelRequest, ModelSource
 from tools.environments.errors import EXIT_USAGE, LabError
 

@@ -24,14 +24,14 @@ from experiments.evidence.candidate import (
 from experiments.evidence.conclusion import Comparison
 from experiments.evidence.record import Calibration
 from experiments.evidence.vocabulary import CandidateStatus, JsonValue, Mark
-from experiments.harness import gates
 from experiments.harness.experiment import Answer, CandidateSpec, Experiment, Forecast, ForecastRequest
 from experiments.harness.fork import Outcome
-from experiments.harness.ledger import ledger
-from experiments.harness.ledger.ledger_settings import for_candidate
 from experiments.harness.plan import Plan
 from experiments.harness.schedule import ORACLE, Task
-from experiments.harness.workload import shorter
+from experiments.kinds.training_step import gate_bounds
+from experiments.kinds.training_step.ledger import ledger
+from experiments.kinds.training_step.ledger.ledger_settings import for_candidate
+from experiments.kinds.training_step.training_workload import shorter
 from experiments.models.registered_config import DecoderShape
 
 WANTED = ("gradient", "update")  # gates of whoever is compared with the baseline
@@ -209,8 +209,10 @@ def _checks(
     if gate is None:
         return Checks(wanted=wanted)
     lost = [*gate["not_finite"], *(name for result in measured for name in result["not_finite"])]
-    bound = gates.rounding_bound(spec.dtype, shape, plan.workload.tokens)
-    update = gates.update_bound(bound, plan.workload.optimizer, gate["weight_norm"] or 0.0, gate["update_norm"] or 0.0)
+    bound = gate_bounds.rounding_bound(spec.dtype, shape, plan.workload.tokens)
+    update = gate_bounds.update_bound(
+        bound, plan.workload.optimizer, gate["weight_norm"] or 0.0, gate["update_norm"] or 0.0
+    )
     formula = f"{spec.dtype} roundings of {shape.layers} layers"
     baseline = next((other.name for other in plan.specs if other.role == "baseline"), "baseline")
     if spec.role == "baseline_again":
@@ -237,7 +239,7 @@ def _gate(errors: Any, against: str, bound: float, repeated: float | None, formu
         if not lost:
             return None
         errors = {"overall": None, "tensors": 0, "worst_name": ""}
-    return gates.gate(
+    return gate_bounds.gate(
         against=against,
         error=errors["overall"],
         bound=bound,

@@ -22,7 +22,7 @@ from experiments.evidence.conclusion import Claim, Comparison, Decision
 from experiments.evidence.record import Calibration, Record
 from experiments.evidence.runtime import Device
 from experiments.evidence.vocabulary import JsonValue, Role
-from experiments.harness.workload import Workload
+from experiments.kinds.training_step.training_workload import Workload
 from experiments.models.registered_config import DecoderShape
 
 DeviceKind = Literal["cpu", "cuda"]

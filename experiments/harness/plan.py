@@ -16,7 +16,7 @@ from experiments.evidence.subject import ProfileFacts, Source
 from experiments.evidence.vocabulary import NAME_PATTERN, JsonValue, RunMode
 from experiments.harness.experiment import CandidateSpec, DeviceFacts, Options
 from experiments.harness.schedule import Task, tasks
-from experiments.harness.workload import Workload, check_samples
+from experiments.kinds.training_step.training_workload import Workload, check_samples
 from experiments.models.source_types import ModelIdentity, ModelSource
 from tools.environments.errors import LabError
 

@@ -15,11 +15,11 @@ from experiments.evidence.codec import from_json
 from experiments.evidence.subject import ProfileFacts
 from experiments.evidence.vocabulary import RunMode
 from experiments.harness import plan as plans
-from experiments.harness import workload as workloads
 from experiments.harness.experiment import CandidateSpec, DeviceFacts, DeviceKind, Experiment, Options
 from experiments.harness.fork import run_forked
 from experiments.harness.plan import Plan
-from experiments.harness.workload import Workload
+from experiments.kinds.training_step import training_workload as workloads
+from experiments.kinds.training_step.training_workload import Workload
 from experiments.models import registered_config
 from experiments.models import source as model_source
 from experiments.models.batches import training_rows

@@ -117,7 +117,7 @@ def _reference_is_lost(
         return False
     if all(other.id in answers for other in tasks if other.kind == "gate"):
         return False
-    from experiments.harness import gating, reference
+    from experiments.kinds.training_step import gating, reference
 
     names = (gating.ORACLE,) if task.kind == "oracle" else (gating.GRADIENTS, gating.UPDATE)
     return not all(reference.is_whole(scratch / name) for name in names)

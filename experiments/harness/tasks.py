@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from experiments.evidence.vocabulary import JsonValue
-from experiments.harness import gating, measuring, worker
 from experiments.harness.device import calibration
 from experiments.harness.experiment import CandidateSpec
 from experiments.harness.plan import Plan
-from experiments.harness.program import EnterPhase
 from experiments.harness.schedule import ORACLE, Task
-from experiments.harness.worker import WorkerContext
+from experiments.kinds.training_step import gating, measuring, worker
+from experiments.kinds.training_step.program import EnterPhase
+from experiments.kinds.training_step.worker import WorkerContext
 from experiments.models.source_types import ModelAsset
 
 ORACLE_SPEC = CandidateSpec(name=ORACLE, role="candidate", settings={}, dtype="float64")

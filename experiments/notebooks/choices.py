@@ -8,7 +8,7 @@ from typing import get_args
 
 from experiments.evidence.vocabulary import RunMode
 from experiments.harness.experiment import Experiment
-from experiments.harness.workload import Workload
+from experiments.kinds.training_step.training_workload import Workload
 from tools.environments.errors import EXIT_USAGE, LabError
 
 

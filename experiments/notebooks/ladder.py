@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from experiments.evidence.quantities import GIB, gib
 from experiments.harness.experiment import CandidateSpec, DeviceFacts, Experiment, ForecastRequest, Options
-from experiments.harness.ledger.ledger_fit import FitRow, fit
 from experiments.harness.preparing import with_heads
-from experiments.harness.workload import Workload, shorter
+from experiments.kinds.training_step.ledger.ledger_fit import FitRow, fit
+from experiments.kinds.training_step.training_workload import Workload, shorter
 from experiments.models import registered_config
 from experiments.models.registered_config import DecoderShape
 from experiments.notebooks.markdown import table

@@ -13,9 +13,9 @@ import pytest
 from experiments.cli import discovery
 from experiments.cli.entry import main
 from experiments.harness.experiment import CandidateSpec
-from experiments.harness.ledger.ledger import GIB
-from experiments.harness.ledger.ledger_fit import card_bytes, fit, floor_bytes
-from experiments.harness.workload import Workload
+from experiments.kinds.training_step.ledger.ledger import GIB
+from experiments.kinds.training_step.ledger.ledger_fit import card_bytes, fit, floor_bytes
+from experiments.kinds.training_step.training_workload import Workload
 from experiments.models.registered_config import config, shape
 
 ROOT = Path(__file__).resolve().parents[2]

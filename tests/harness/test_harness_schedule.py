@@ -5,7 +5,7 @@ from __future__ import annotations
 from experiments.harness.experiment import CandidateSpec
 from experiments.harness.preparing import with_heads, with_twin
 from experiments.harness.schedule import Task, tasks
-from experiments.harness.workload import Workload
+from experiments.kinds.training_step.training_workload import Workload
 
 SPECS = with_twin(
     (

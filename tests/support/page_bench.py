@@ -19,15 +19,16 @@ from torch import Tensor
 from experiments.evidence.candidate import Candidate, Checks
 from experiments.evidence.record import Record
 from experiments.evidence.runtime_snapshot import collect
-from experiments.harness import candidate_results, gating, recording, worker
+from experiments.harness import candidate_results, recording
 from experiments.harness.experiment import Experiment, Options
 from experiments.harness.fork import Outcome, run_forked
 from experiments.harness.plan import Plan
 from experiments.harness.preparing import with_heads, with_twin
-from experiments.harness.program import Program, no_phase
 from experiments.harness.schedule import Task
 from experiments.harness.tasks import ORACLE_SPEC, Job
-from experiments.harness.worker import WorkerContext
+from experiments.kinds.training_step import gating, worker
+from experiments.kinds.training_step.program import Program, no_phase
+from experiments.kinds.training_step.worker import WorkerContext
 from experiments.models import registered_config
 from experiments.models.batches import training_rows
 

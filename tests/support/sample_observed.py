@@ -7,7 +7,7 @@ from typing import Any
 from experiments.evidence import summary
 from experiments.evidence.candidate import Candidate, Checks, Failure, Gate, Memory, Sample
 from experiments.harness.experiment import DeviceFacts, Observed
-from experiments.harness.workload import Workload
+from experiments.kinds.training_step.training_workload import Workload
 
 CPU = DeviceFacts(kind="cpu", torch="2.13.0+cpu", bf16_native=True, tf32=False)
 CARD = DeviceFacts(kind="cuda", torch="2.11.0+cu130", torch_cuda="13.0", bf16_native=True, tf32=True)

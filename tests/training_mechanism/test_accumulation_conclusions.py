@@ -11,9 +11,9 @@ from sample_observed import CARD, CPU, broken, candidate, gate, observed
 from experiments.evidence.candidate import Checks
 from experiments.evidence.record import Calibration
 from experiments.harness.experiment import DeviceFacts, Forecast, ForecastRequest, Options
-from experiments.harness.ledger.ledger_fit import fit
-from experiments.harness.ledger.ledger_settings import for_candidate
-from experiments.harness.workload import Workload
+from experiments.kinds.training_step.ledger.ledger_fit import fit
+from experiments.kinds.training_step.ledger.ledger_settings import for_candidate
+from experiments.kinds.training_step.training_workload import Workload
 from experiments.models import registered_config
 from experiments.training_mechanism.gradient_accumulation.conclusions import beyond_busy, conclude
 from experiments.training_mechanism.gradient_accumulation.experiment import EXPERIMENT, candidates, forecast

@@ -12,9 +12,9 @@ import torch
 from page_bench import PageBench, weights_after
 from sample_observed import CARD
 
-from experiments.harness.measuring import measure
-from experiments.harness.mechanism_of import plain
-from experiments.harness.program import no_phase
+from experiments.kinds.training_step.measuring import measure
+from experiments.kinds.training_step.mechanism_of import plain
+from experiments.kinds.training_step.program import no_phase
 from experiments.mechanisms.micro_step_graph import MicroStepGraph, Run
 from experiments.training_mechanism.gradient_accumulation import compiled_layers, worker
 from experiments.training_mechanism.gradient_accumulation.experiment import EXPERIMENT

@@ -16,11 +16,11 @@ from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 
 from experiments.conformance import catalogue, mutation
-from experiments.harness import gating
 from experiments.harness.experiment import Forecast, ForecastRequest, Options
 from experiments.harness.fork import Outcome, run_forked
-from experiments.harness.ledger.ledger_fit import fit
-from experiments.harness.program import TrainingStep
+from experiments.kinds.training_step import gating
+from experiments.kinds.training_step.ledger.ledger_fit import fit
+from experiments.kinds.training_step.program import TrainingStep
 from experiments.mechanisms import checkpoint as mechanism
 from experiments.models import registered_config
 from experiments.training_mechanism.activation_checkpointing import worker

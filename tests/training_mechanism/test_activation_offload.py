@@ -17,10 +17,10 @@ from torch.autograd.graph import saved_tensors_hooks
 from experiments.conformance import catalogue, mutation
 from experiments.conformance.page import Mutant
 from experiments.evidence.candidate import Checks
-from experiments.harness import gating
 from experiments.harness.experiment import CandidateSpec, DeviceFacts, Options
 from experiments.harness.fork import run_forked
-from experiments.harness.ledger.ledger_fit import fit
+from experiments.kinds.training_step import gating
+from experiments.kinds.training_step.ledger.ledger_fit import fit
 from experiments.mechanisms import offload as mechanism
 from experiments.models import registered_config
 from experiments.training_mechanism.activation_offload import worker

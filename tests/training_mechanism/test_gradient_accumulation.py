@@ -18,8 +18,8 @@ from experiments.evidence import store
 from experiments.evidence.candidate import Checks
 from experiments.harness.experiment import DeviceFacts, Options
 from experiments.harness.plan import refuse_unwritable
-from experiments.harness.program import MicroBatch
-from experiments.harness.workload import shorter
+from experiments.kinds.training_step.program import MicroBatch
+from experiments.kinds.training_step.training_workload import shorter
 from experiments.mechanisms.accumulation import divisors
 from experiments.models.batches import IGNORED, training_rows
 from experiments.training_mechanism.gradient_accumulation import accelerate_step, experiment, worker

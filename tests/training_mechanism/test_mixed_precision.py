@@ -19,12 +19,13 @@ from torch.autograd import gradcheck
 from experiments.evidence.candidate import Candidate
 from experiments.evidence.conclusion import Comparison
 from experiments.evidence.quantities import percent
-from experiments.harness import gating, recording
+from experiments.harness import recording
 from experiments.harness.experiment import DeviceFacts, Observed, Options
 from experiments.harness.fork import Outcome, run_forked
-from experiments.harness.program import EnterPhase, no_phase
 from experiments.harness.tasks import ORACLE_SPEC, Job
-from experiments.harness.worker import WorkerContext
+from experiments.kinds.training_step import gating
+from experiments.kinds.training_step.program import EnterPhase, no_phase
+from experiments.kinds.training_step.worker import WorkerContext
 from experiments.mechanisms import decoder_float64, grad_scaler
 from experiments.mechanisms.grad_scaler import ScalerState
 from experiments.models import registered_config

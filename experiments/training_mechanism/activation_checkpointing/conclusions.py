@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 from experiments.evidence.conclusion import Claim, Decision
-from experiments.harness.concluding import able, equivalence, memories, names, stands_in_the_way, times, weighed
 from experiments.harness.experiment import Observed
+from experiments.kinds.training_step.concluding import (
+    able,
+    equivalence,
+    memories,
+    names,
+    stands_in_the_way,
+    times,
+    weighed,
+)
 
 
 def conclude(observed: Observed) -> tuple[tuple[Claim, ...], Decision]:

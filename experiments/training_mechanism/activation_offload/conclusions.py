@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from experiments.evidence.candidate import Candidate
 from experiments.evidence.conclusion import Claim, Decision
-from experiments.harness.concluding import able, equivalence, memories, names, stands_in_the_way, times, weighed
 from experiments.harness.experiment import Observed
+from experiments.kinds.training_step.concluding import (
+    able,
+    equivalence,
+    memories,
+    names,
+    stands_in_the_way,
+    times,
+    weighed,
+)
 
 CHECKPOINTED, WITH_INPUTS = "checkpoint every layer", "checkpoint + layer inputs offloaded"
 OVERLAPPED, PEER = "overlapped", "TRL OffloadActivations"

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from experiments.evidence.candidate import Floor
-from experiments.harness.device.precision import chosen
 from experiments.harness.experiment import (
     CandidateSpec,
     DeviceFacts,
@@ -18,9 +17,10 @@ from experiments.harness.experiment import (
     ForecastRequest,
     Options,
 )
-from experiments.harness.ledger.ledger import predictions
-from experiments.harness.ledger.ledger_settings import for_candidate
-from experiments.harness.workload import Workload
+from experiments.kinds.training_step.ledger.ledger import predictions
+from experiments.kinds.training_step.ledger.ledger_settings import for_candidate
+from experiments.kinds.training_step.precision import chosen
+from experiments.kinds.training_step.training_workload import Workload
 from experiments.training_mechanism.activation_offload.conclusions import conclude
 from experiments.training_mechanism.shared.memory_table import table
 from experiments.training_mechanism.shared.shared_workloads import memory_for_time

@@ -14,9 +14,9 @@ from torch import Tensor
 from torch.autograd.graph import save_on_cpu, saved_tensors_hooks
 
 from experiments.evidence.vocabulary import JsonValue
-from experiments.harness.mechanism_of import plain
-from experiments.harness.program import TrainingStep
-from experiments.harness.worker import WorkerContext
+from experiments.kinds.training_step.mechanism_of import plain
+from experiments.kinds.training_step.program import TrainingStep
+from experiments.kinds.training_step.worker import WorkerContext
 from experiments.mechanisms.checkpoint import checkpoint
 from experiments.mechanisms.offload import Offload
 from experiments.training_mechanism.shared.checkpointed_layers import wrap

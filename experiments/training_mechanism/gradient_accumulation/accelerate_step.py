@@ -15,7 +15,14 @@ import torch
 from torch import Tensor
 
 from experiments.evidence.vocabulary import JsonValue
-from experiments.harness.program import EnterPhase, GradientsReady, StepResult, TrainingStep, no_look, no_phase
+from experiments.kinds.training_step.program import (
+    EnterPhase,
+    GradientsReady,
+    StepResult,
+    TrainingStep,
+    no_look,
+    no_phase,
+)
 from experiments.mechanisms.loss_head import chunked_loss, full_loss
 
 MIXED_PRECISION = {None: "no", torch.bfloat16: "bf16", torch.float16: "fp16"}

@@ -5,8 +5,16 @@ from __future__ import annotations
 from experiments.evidence.candidate import Candidate
 from experiments.evidence.conclusion import Claim, Decision
 from experiments.evidence.gates import control_caught
-from experiments.harness.concluding import able, equivalence, memories, names, stands_in_the_way, times, weighed
 from experiments.harness.experiment import Observed
+from experiments.kinds.training_step.concluding import (
+    able,
+    equivalence,
+    memories,
+    names,
+    stands_in_the_way,
+    times,
+    weighed,
+)
 
 BUSY_LIMIT = 1.2  # a step without launch bound takes at most so many times the time its card is busy
 

@@ -12,7 +12,6 @@ from itertools import groupby
 
 from experiments.evidence.candidate import Floor, Prediction
 from experiments.evidence.vocabulary import JsonValue
-from experiments.harness.device.precision import chosen
 from experiments.harness.experiment import (
     CandidateSpec,
     DeviceFacts,
@@ -21,11 +20,12 @@ from experiments.harness.experiment import (
     ForecastRequest,
     Options,
 )
-from experiments.harness.ledger.flops import step_flops
-from experiments.harness.ledger.ledger import forecast as memory_ledger
-from experiments.harness.ledger.ledger import predictions
-from experiments.harness.ledger.ledger_settings import for_candidate
-from experiments.harness.workload import Workload
+from experiments.kinds.training_step.ledger.flops import step_flops
+from experiments.kinds.training_step.ledger.ledger import forecast as memory_ledger
+from experiments.kinds.training_step.ledger.ledger import predictions
+from experiments.kinds.training_step.ledger.ledger_settings import for_candidate
+from experiments.kinds.training_step.precision import chosen
+from experiments.kinds.training_step.training_workload import Workload
 from experiments.training_mechanism.gradient_accumulation.conclusions import conclude
 from experiments.training_mechanism.shared.memory_table import table
 from experiments.training_mechanism.shared.shared_workloads import QWEN

@@ -5,8 +5,8 @@ from __future__ import annotations
 from experiments.evidence.candidate import Candidate
 from experiments.evidence.conclusion import Claim, Decision
 from experiments.evidence.quantities import percent
-from experiments.harness.concluding import able, equivalence, gates_hold, memories, stands_in_the_way, times
 from experiments.harness.experiment import Observed
+from experiments.kinds.training_step.concluding import able, equivalence, gates_hold, memories, stands_in_the_way, times
 
 COLLAPSE = 2.0**-4  # a scale that fell below this share of where it began has skipped many steps in a row
 

@@ -18,10 +18,10 @@ from experiments.harness.experiment import (
     ForecastRequest,
     Options,
 )
-from experiments.harness.ledger.flops import step_flops
-from experiments.harness.ledger.ledger import predictions
-from experiments.harness.ledger.ledger_settings import for_candidate
-from experiments.harness.workload import Workload
+from experiments.kinds.training_step.ledger.flops import step_flops
+from experiments.kinds.training_step.ledger.ledger import predictions
+from experiments.kinds.training_step.ledger.ledger_settings import for_candidate
+from experiments.kinds.training_step.training_workload import Workload
 from experiments.training_mechanism.mixed_precision_backward.conclusions import conclude
 from experiments.training_mechanism.mixed_precision_backward.presentation import picture, table
 from experiments.training_mechanism.shared.shared_workloads import QWEN

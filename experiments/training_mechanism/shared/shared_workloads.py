@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from experiments.harness.workload import Workload
+from experiments.kinds.training_step.training_workload import Workload
 
 QWEN = "Qwen/Qwen2.5-0.5B"
 

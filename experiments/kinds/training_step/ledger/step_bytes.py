@@ -7,9 +7,9 @@ copies goes when it ends, the backward walks from the head to the embedding.
 
 from __future__ import annotations
 
-from experiments.harness.ledger.head import HeadBytes, head
-from experiments.harness.ledger.layers import FP32, LayerBytes, layer
-from experiments.harness.ledger.ledger_settings import LedgerSettings
+from experiments.kinds.training_step.ledger.head import HeadBytes, head
+from experiments.kinds.training_step.ledger.layers import FP32, LayerBytes, layer
+from experiments.kinds.training_step.ledger.ledger_settings import LedgerSettings
 from experiments.models.registered_config import DecoderShape
 
 GIB = 2**30

@@ -12,12 +12,12 @@ import pytest
 import torch
 
 from experiments.evidence.vocabulary import JsonValue, Phase
-from experiments.harness import measuring
 from experiments.harness.device.device import Device, HostStopwatch, MemoryReading
 from experiments.harness.experiment import CandidateSpec, DeviceFacts
-from experiments.harness.program import Mechanism, StepResult, TrainingStep, no_look, no_phase
-from experiments.harness.worker import WorkerContext
-from experiments.harness.workload import Workload
+from experiments.kinds.training_step import measuring
+from experiments.kinds.training_step.program import Mechanism, StepResult, TrainingStep, no_look, no_phase
+from experiments.kinds.training_step.training_workload import Workload
+from experiments.kinds.training_step.worker import WorkerContext
 from experiments.models import registered_config
 
 WORKLOAD = Workload(name="w", model="tiny-qwen2", batch=1, sequence=16, steps=3, warmup=2, rounds=1)

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from experiments.harness.ledger.layers import FP32, LOW
-from experiments.harness.ledger.ledger_settings import LedgerSettings
+from experiments.kinds.training_step.ledger.layers import FP32, LOW
+from experiments.kinds.training_step.ledger.ledger_settings import LedgerSettings
 from experiments.models.registered_config import DecoderShape
 
 

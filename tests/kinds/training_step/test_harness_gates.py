@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from experiments.harness import gates
+from experiments.kinds.training_step import gate_bounds
 from experiments.models import registered_config
 
 TINY = registered_config.shape(registered_config.config("tiny-qwen2"))
@@ -14,20 +14,20 @@ QWEN = registered_config.shape(registered_config.config("Qwen/Qwen2.5-0.5B"))
 
 
 def test_coarser_formats_may_err_more_and_deeper_models_too() -> None:
-    bounds = [gates.rounding_bound(dtype, TINY, 512) for dtype in ("float64", "float32", "float16", "bfloat16")]
+    bounds = [gate_bounds.rounding_bound(dtype, TINY, 512) for dtype in ("float64", "float32", "float16", "bfloat16")]
     assert bounds == sorted(bounds)
-    assert gates.rounding_bound("tf32", TINY, 512) == gates.rounding_bound("float16", TINY, 512)
-    assert gates.rounding_bound("bfloat16", QWEN, 512) > gates.rounding_bound("bfloat16", TINY, 512)
+    assert gate_bounds.rounding_bound("tf32", TINY, 512) == gate_bounds.rounding_bound("float16", TINY, 512)
+    assert gate_bounds.rounding_bound("bfloat16", QWEN, 512) > gate_bounds.rounding_bound("bfloat16", TINY, 512)
 
 
 def test_the_bound_holds_a_wrong_gradient_out() -> None:
     """A factor of two, or a tenth of the gradient gone, is far outside what any format's rounding allows."""
-    for dtype in gates.UNIT_ROUNDOFF:
-        assert gates.rounding_bound(dtype, QWEN, 8192) < 0.1
+    for dtype in gate_bounds.UNIT_ROUNDOFF:
+        assert gate_bounds.rounding_bound(dtype, QWEN, 8192) < 0.1
 
 
 def answer(error: float | None, bound: float = 0.01, repeated: float | None = 0.0) -> bool:
-    return gates.gate(
+    return gate_bounds.gate(
         against="fp32", error=error, bound=bound, repeated=repeated, tensors=1, worst="w", formula="f"
     ).passed
 
@@ -46,8 +46,8 @@ def test_the_tolerance_is_the_larger_of_bound_and_repetition() -> None:
 
 
 def test_adam_turns_small_gradients_and_weights_are_rounded() -> None:
-    plain = gates.update_bound(1e-4, "sgd", weight_norm=0.0, update_norm=1.0)
+    plain = gate_bounds.update_bound(1e-4, "sgd", weight_norm=0.0, update_norm=1.0)
     assert plain == 1e-4
-    assert gates.update_bound(1e-4, "adamw", 0.0, 1.0) > 10 * plain
-    assert gates.update_bound(1e-4, "sgd", weight_norm=1e3, update_norm=1e-3) > plain + 0.1
-    assert gates.update_bound(1e-4, "sgd", weight_norm=1.0, update_norm=0.0) == plain
+    assert gate_bounds.update_bound(1e-4, "adamw", 0.0, 1.0) > 10 * plain
+    assert gate_bounds.update_bound(1e-4, "sgd", weight_norm=1e3, update_norm=1e-3) > plain + 0.1
+    assert gate_bounds.update_bound(1e-4, "sgd", weight_norm=1.0, update_norm=0.0) == plain

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from experiments.harness.program import Mechanism
-from experiments.harness.worker import WorkerContext
+from experiments.kinds.training_step.program import Mechanism
+from experiments.kinds.training_step.worker import WorkerContext
 
 DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16}
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from experiments.evidence.vocabulary import JsonValue
-from experiments.harness.workload import Workload
+from experiments.kinds.training_step.training_workload import Workload
 from experiments.models.registered_config import DecoderShape
 from tools.environments.errors import EXIT_USAGE, LabError
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from experiments.harness.ledger.ledger_settings import LedgerSettings
+from experiments.kinds.training_step.ledger.ledger_settings import LedgerSettings
 from experiments.models.registered_config import DecoderShape
 
 FP32 = 4

@@ -14,11 +14,11 @@ import torch
 from torch import Tensor
 
 from experiments.evidence.vocabulary import JsonValue
-from experiments.harness import dtype_watch, reference
 from experiments.harness.finiteness import finite_or_none, not_finite
-from experiments.harness.gates import SMALLEST_NORMAL
-from experiments.harness.program import EnterPhase, Program
-from experiments.harness.worker import WorkerContext
+from experiments.kinds.training_step import dtype_watch, reference
+from experiments.kinds.training_step.gate_bounds import SMALLEST_NORMAL
+from experiments.kinds.training_step.program import EnterPhase, Program
+from experiments.kinds.training_step.worker import WorkerContext
 from experiments.mechanisms import decoder_float64
 
 TRIES = 24  # a fresh scaler may have to halve a few times before its first clean step

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from experiments.harness.experiment import CandidateSpec
-from experiments.harness.ledger.ledger import CONTEXT_BYTES, Ledger, forecast
-from experiments.harness.ledger.ledger_settings import Head, for_candidate
-from experiments.harness.ledger.step_bytes import GIB, WORKSPACE_BYTES
-from experiments.harness.workload import Workload, shorter
+from experiments.kinds.training_step.ledger.ledger import CONTEXT_BYTES, Ledger, forecast
+from experiments.kinds.training_step.ledger.ledger_settings import Head, for_candidate
+from experiments.kinds.training_step.ledger.step_bytes import GIB, WORKSPACE_BYTES
+from experiments.kinds.training_step.training_workload import Workload, shorter
 from experiments.models.registered_config import DecoderShape
 from tools.environments.machine.host_gate import TOLERANCE
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from experiments.evidence.candidate import Prediction
-from experiments.harness.ledger.ledger_settings import LedgerSettings
-from experiments.harness.ledger.step_bytes import GIB, Step
+from experiments.kinds.training_step.ledger.ledger_settings import LedgerSettings
+from experiments.kinds.training_step.ledger.step_bytes import GIB, Step
 from experiments.models.registered_config import DecoderShape
 
 CONTEXT_BYTES = round(0.6 * GIB)  # what a CUDA process holds before its first tensor; not part of `allocated`

@@ -16,8 +16,8 @@ import torch
 from experiments.evidence.vocabulary import JsonValue, Phase
 from experiments.harness.device.device import Device
 from experiments.harness.finiteness import finite_or_none, not_finite
-from experiments.harness.program import EnterPhase, Program, StepResult
-from experiments.harness.workload import Workload
+from experiments.kinds.training_step.program import EnterPhase, Program, StepResult
+from experiments.kinds.training_step.training_workload import Workload
 
 
 @dataclass(slots=True)

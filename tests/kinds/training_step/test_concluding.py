@@ -13,12 +13,11 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from experiments.evidence.candidate import Checks
 from experiments.evidence.conclusion import Decision
-from experiments.harness import concluding
-from experiments.harness.device import precision
 from experiments.harness.experiment import CandidateSpec, Observed
-from experiments.harness.ledger.flops import layer_forward, recompute_share, step_flops
-from experiments.harness.mechanism_of import plain
-from experiments.harness.worker import WorkerContext
+from experiments.kinds.training_step import concluding, precision
+from experiments.kinds.training_step.ledger.flops import layer_forward, recompute_share, step_flops
+from experiments.kinds.training_step.mechanism_of import plain
+from experiments.kinds.training_step.worker import WorkerContext
 from experiments.models import registered_config
 from experiments.models.causal_lm import CausalLanguageModel
 from experiments.training_mechanism.shared import memory_table

@@ -14,8 +14,8 @@ from torch.optim import Optimizer
 from experiments.evidence.vocabulary import JsonValue
 from experiments.harness.device.device import CONTEXT_GIB, GIB, Device
 from experiments.harness.experiment import CandidateSpec, DeviceFacts
-from experiments.harness.program import MicroBatch, Program
-from experiments.harness.workload import Workload
+from experiments.kinds.training_step.program import MicroBatch, Program
+from experiments.kinds.training_step.training_workload import Workload
 from experiments.models import causal_lm, registered_config
 from experiments.models.batches import training_rows
 from experiments.models.causal_lm import CausalLanguageModel

@@ -16,7 +16,7 @@ from experiments.harness.experiment import CandidateSpec, Forecast, ForecastRequ
 from experiments.harness.fork import Died, Outcome
 from experiments.harness.plan import Plan
 from experiments.harness.preparing import with_twin
-from experiments.harness.workload import Workload
+from experiments.kinds.training_step.training_workload import Workload
 from experiments.models import registered_config
 from experiments.training_mechanism.mixed_precision_backward.experiment import EXPERIMENT
 

@@ -15,12 +15,12 @@ import torch
 from ledger_bench import CONFIG, Again, allocator_peak, count, small_step
 from torch.utils.checkpoint import checkpoint as torch_checkpoint
 
-from experiments.harness import program
-from experiments.harness.ledger.layers import layer
-from experiments.harness.ledger.ledger import GIB, Ledger, forecast, predictions
-from experiments.harness.ledger.ledger_settings import LedgerSettings, for_candidate
-from experiments.harness.ledger.step_bytes import WORKSPACE_BYTES
-from experiments.harness.workload import Workload
+from experiments.kinds.training_step import program
+from experiments.kinds.training_step.ledger.layers import layer
+from experiments.kinds.training_step.ledger.ledger import GIB, Ledger, forecast, predictions
+from experiments.kinds.training_step.ledger.ledger_settings import LedgerSettings, for_candidate
+from experiments.kinds.training_step.ledger.step_bytes import WORKSPACE_BYTES
+from experiments.kinds.training_step.training_workload import Workload
 from experiments.mechanisms import loss_head
 from experiments.mechanisms.checkpoint import checkpoint_reentrant
 from experiments.models import registered_config

@@ -8,7 +8,7 @@ import pytest
 
 from experiments.cli import discovery
 from experiments.evidence.digests import digest_of
-from experiments.harness.workload import Workload, changed, check, check_samples, shorter
+from experiments.kinds.training_step.training_workload import Workload, changed, check, check_samples, shorter
 from experiments.models import registered_config
 from tools.environments.errors import EXIT_USAGE, LabError
 
