@@ -53,7 +53,7 @@ def _row(pair: Pair) -> tuple[str, ...]:
     ratio = "" if pair.ratio is None else f"{pair.ratio:.3f}  ({pair.low:.3f} - {pair.high:.3f})"
     peaks = " → ".join(filter(None, (gib(pair.first_peak_bytes), gib(pair.second_peak_bytes))))
     word = pair.verdict or " / ".join(pair.statuses)
-    return pair.candidate, milliseconds(pair.first_ms), milliseconds(pair.second_ms), ratio, word, peaks
+    return pair.candidate, milliseconds(pair.first_value), milliseconds(pair.second_value), ratio, word, peaks
 
 
 def _unpaired(found: Difference, first: Any, second: Any) -> list[str]:

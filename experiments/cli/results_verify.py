@@ -8,9 +8,10 @@ from typing import Any
 
 from experiments.cli import conclusions, discovery, finding
 from experiments.cli.printing import emit, place, say, status, table
-from experiments.evidence import index, labels, verifying
+from experiments.evidence import index, labels, rules, superseding, verifying
 from experiments.evidence.index import Entry
 from experiments.evidence.record import Record
+from experiments.evidence.rules.rule_set import Known
 from tools.environments.errors import EXIT_BLOCKED, EXIT_OK, EXIT_USAGE, LabError
 from tools.environments.model import Check
 
@@ -61,14 +62,26 @@ def _entry(label: str, experiment: str | None) -> Entry | LabError:
 def _checks(target: Entry | LabError, registered: verifying.Registered) -> tuple[Check, ...]:
     if isinstance(target, LabError):
         return (Check("record.valid", "blocked", target.wanted, target.found, target.next),)
-    level = target.record.evidence_level or "plan"
-    valid = Check("record.valid", "ok", "schema, consistency and grade", f"valid, {level}")
-    return (valid, *recomputed(target.record, registered))
+    return (valid(target.record, rules.KNOWN), *recomputed(target.record, registered))
 
 
-def recomputed(record: Record, registered: verifying.Registered) -> tuple[Check, ...]:
-    """Every question about a record that reads: what evidence can compute again, and what its experiment concludes."""
-    return (*verifying.verify(record, registered), conclusions.check(record))
+def valid(record: Record, known: Known) -> Check:
+    """Reading has computed the grade of a record again, unless its rules are not here."""
+    if rules.find(record, known) is None:
+        return verifying.not_recomputed("record.valid", record, known)
+    return Check("record.valid", "ok", "schema, consistency and grade", f"valid, {record.evidence_level or 'plan'}")
+
+
+def recomputed(record: Record, registered: verifying.Registered, known: Known = rules.KNOWN) -> tuple[Check, ...]:
+    """Every question about a record that reads.
+
+    What its own rules compute again, what its experiment concludes, and whether newer rules would decide otherwise.
+    """
+    return (
+        *verifying.verify(record, registered, known=known),
+        conclusions.check(record, known),
+        superseding.check(record, conclusions.again, known),
+    )
 
 
 def _in_brief(entry: Entry | LabError) -> str:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from experiments.cli.printing import emit, place, say, status, table
-from experiments.evidence import labels, record_text
-from experiments.evidence.gates import failed_gates
+from experiments.evidence import labels, record_text, rules
 from experiments.evidence.record import Record
 from experiments.harness.experiment import Experiment
 from experiments.harness.session import Finished
@@ -44,7 +43,7 @@ def tell(experiment: Experiment, finished: Finished, *, as_json: bool) -> None:
     for candidate in record.candidates:
         if candidate.failure is not None and candidate.failure.proposal:
             say(f"{'try':<9}{candidate.name} ran out of memory: {candidate.failure.proposal}")
-    if any(failed_gates(candidate) for candidate in record.candidates):
+    if any(rules.of(record).failed_gates(candidate) for candidate in record.candidates):
         say(f"{'look at':<9}{experiment.look_at}")
     say(f"{'says':<9}{record.decision.sentence}")
     say(f"{'next':<9}python -m experiments show {experiment.name} --run-label {record.identity.run_label}")

@@ -16,6 +16,7 @@ from experiments.evidence.candidate import Candidate, Checks, Failure, Gate
 from experiments.evidence.conclusion import Decision
 from experiments.evidence.digests import digest_of
 from experiments.evidence.record import Identity, Procedure, Record
+from experiments.evidence.rules import CURRENT
 from experiments.evidence.runtime import Threads
 from experiments.evidence.subject import Backend, ProfileFacts, Workload
 from experiments.evidence.vocabulary import CandidateStatus, JsonValue
@@ -26,7 +27,7 @@ TUTORIAL_PART = "Part 02"
 WORKLOAD = "part02"
 SEED = 20
 PAGES = "experiments/training_mechanism/conformance"
-SCOPE = tuple(sorted({*source.SHARED_SCOPE, "experiments/conformance", PAGES, "tools/test_framework_conformance.py"}))
+SCOPE = CURRENT.scope_of("experiments/conformance", PAGES, "tools/test_framework_conformance.py")
 
 
 def knobs(pages: Sequence[str], seed: int, faults: bool = True) -> dict[str, JsonValue]:

@@ -10,10 +10,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from experiments.evidence import rules
 from experiments.evidence.candidate import Candidate
 from experiments.evidence.codec import to_json
-from experiments.evidence.record import Record
-from experiments.evidence.summary import ratio_interval, rounds_of, verdict
+from experiments.evidence.record import Quantity, Record
+from experiments.evidence.rules.rule_set import Rules
 from experiments.evidence.vocabulary import Verdict
 from tools.environments.errors import EXIT_USAGE, LabError
 
@@ -63,6 +64,8 @@ FIELDS: Mapping[str, Callable[[Record], Any]] = {
     "tokenizer": lambda record: record.model and to_json(record.model.tokenizer),
     "template": lambda record: record.model and record.model.template.chat_template,
     "thinking_mode": lambda record: record.model and record.model.template.thinking_mode,
+    "kind": lambda record: record.identity.kind,
+    "launch": lambda record: (record.identity.launch.type, record.identity.launch.ranks),
     "workload": _workload,
     "concurrency": lambda record: record.workload.concurrency,
     "token_counts": _tokens,
@@ -83,8 +86,8 @@ class Pair:
     """One candidate in both records. Ratios are second / first; None where a side lacks the quantity."""
 
     candidate: str
-    first_ms: float | None
-    second_ms: float | None
+    first_value: float | None  # medians in the quantity that the records compare by
+    second_value: float | None
     ratio: float | None
     low: float | None
     high: float | None
@@ -103,6 +106,7 @@ class Difference:
     across: str | None
     across_values: tuple[str, str] | None
     noise_floor: float | None
+    quantity: Quantity | None  # what ratios and noise are of
     pairs: tuple[Pair, ...]
 
 
@@ -112,7 +116,10 @@ def differing(first: Record, second: Record) -> list[str]:
 
 
 def compare(first: Record, second: Record, across: str | None = None) -> Difference:
-    """Second against first. Raises LabError for one record twice, and naming each field that differs but `across`."""
+    """Second against first, by the newer of their rules.
+
+    Raises LabError for one record twice, and naming each field that differs but `across`.
+    """
     if across is not None and across not in FIELDS:
         known = ", ".join(FIELDS)
         raise LabError(f"one of the fields {known}", ascii(across)[:60], "choose one of them", "--across", EXIT_USAGE)
@@ -134,39 +141,38 @@ def compare(first: Record, second: Record, across: str | None = None) -> Differe
         )
     floor = _noise(first, second)
     mine = {candidate.name: candidate for candidate in first.candidates}
-    pairs = [_pair(mine[other.name], other, floor) for other in second.candidates if other.name in mine]
+    newer = max(rules.of(first), rules.of(second), key=lambda found: found.version)
+    quantity = second.compared_by()
+    pairs = [
+        _pair(newer, mine[other.name], other, floor, quantity) for other in second.candidates if other.name in mine
+    ]
     values = _values(across, first, second) if across else None
-    return Difference(first.identity.run_label, second.identity.run_label, across, values, floor, tuple(pairs))
+    return Difference(
+        first.identity.run_label, second.identity.run_label, across, values, floor, quantity, tuple(pairs)
+    )
 
 
-def _pair(first: Candidate, second: Candidate, floor: float | None) -> Pair:
-    sides = (rounds_of(second.samples, "step_ms"), rounds_of(first.samples, "step_ms"))
-    both = first.status == second.status == "ok"
-    found = ratio_interval(*sides, (f"{second.name}/second", f"{first.name}/first")) if both else None
-    ratio, low, high = found or (None, None, None)
+def _pair(newer: Rules, first: Candidate, second: Candidate, floor: float | None, quantity: Quantity | None) -> Pair:
+    found = None if quantity is None else newer.across(second, first, floor, quantity)
+    word = "" if quantity is None else quantity.word
     return Pair(
         candidate=first.name,
-        first_ms=_median(first),
-        second_ms=_median(second),
-        ratio=ratio,
-        low=low,
-        high=high,
-        verdict=None if low is None or high is None else verdict(low, high, floor),
+        first_value=first.median(word),
+        second_value=second.median(word),
+        ratio=found.ratio if found else None,
+        low=found.low if found else None,
+        high=found.high if found else None,
+        verdict=found.verdict if found else None,
         first_peak_bytes=first.memory.peak_allocated_bytes if first.memory else None,
         second_peak_bytes=second.memory.peak_allocated_bytes if second.memory else None,
         statuses=(first.status, second.status),
     )
 
 
-def _median(candidate: Candidate) -> float | None:
-    return candidate.median("step_ms")
-
-
 def _noise(first: Record, second: Record) -> float | None:
     """The two runs' floors together: each may have drifted by its own."""
-    floors = [
-        floor.relative for record in (first, second) for floor in record.noise_floors if floor.quantity == "step_ms"
-    ]
+    by = [(record, quantity.word) for record in (first, second) if (quantity := record.compared_by()) is not None]
+    floors = [floor.relative for record, word in by for floor in record.noise_floors if floor.quantity == word]
     return sum(floors) if len(floors) == 2 else None
 
 

@@ -14,6 +14,12 @@ FIRST_OF_THIS_SHAPE = 2  # minor version
 TIMES = ("step_ms", "wall_ms", "busy_ms")
 VALUES = (*TIMES, "loss", "loss_scale")  # fields of a sample, in their order
 GATES = ("gradient", "update", "oracle")  # fields of the checks, in their order
+GROUNDS = {  # what the kinds of claims of those versions needed of each candidate named
+    "memory": ["peak_allocated_bytes"],
+    "time": ["step_ms"],
+    "gradient_equivalence": ["gradient"],
+    "scaler_semantics": ["scaler"],
+}
 TRAINING_STEP: tuple[dict[str, Any], ...] = tuple(
     {"word": word, "unit": unit, "better": better, "main": main, "taken": taken}
     for word, unit, better, main, taken in (
@@ -71,7 +77,9 @@ def _candidate(candidate: dict[str, Any]) -> dict[str, Any]:
     _one(out, "summary", lambda summary: _gathered(summary, TIMES, "intervals"))
     _one(out, "checks", lambda checks: _gathered(checks, GATES, "gates"))
     if isinstance(out.get("checks"), dict):
-        out["checks"]["wanted"] = [] if candidate.get("role") == "baseline" else ["gradient", "update"]
+        out["checks"]["wanted"] = (
+            ["finite"] if candidate.get("role") == "baseline" else ["finite", "gradient", "update"]
+        )
     return out
 
 
@@ -102,7 +110,7 @@ def _scattered(value: dict[str, Any], names: tuple[str, ...], out_of: str, befor
 
 
 def _claim(claim: dict[str, Any]) -> dict[str, Any]:
-    out = {**_with_said(claim), "rests_on": []}
+    out = {**_with_said(claim), "rests_on": GROUNDS.get(str(claim.get("kind")), [])}
     _each(out, "limits", _with_said)
     return out
 

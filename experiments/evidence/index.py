@@ -12,10 +12,11 @@ from itertools import combinations
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from experiments.evidence import results, store
+from experiments.evidence import results, rules, store
 from experiments.evidence.candidate import Candidate, Interval
 from experiments.evidence.compare import differing
 from experiments.evidence.record import Record
+from experiments.evidence.rules.rule_set import Known
 from experiments.evidence.validation import MissingPackageError
 from experiments.evidence.vocabulary import LEVELS, Level
 from tools.environments.errors import LabError
@@ -112,8 +113,12 @@ def differing_rows(first: Record, second: Record) -> list[str]:
     return [name for name, ours, theirs in zip(names, *keys, strict=True) if ours != theirs]
 
 
-def status_of(records: Sequence[Record]) -> IndexStatus:
-    """The status records of one row have together: the highest level among them, or `gpu_reproduced`."""
+def status_of(records: Sequence[Record], known: Known = rules.KNOWN) -> IndexStatus:
+    """The status records of one row have together: the highest level among them, or `gpu_reproduced`.
+
+    A record whose rules are not `known` counts as none: nothing here has computed its level.
+    """
+    records = [record for record in records if rules.find(record, known) is not None]
     if not records:
         return NOT_MEASURED
     measured = [record for record in records if record.evidence_level == "gpu_measured"]
@@ -130,8 +135,11 @@ def agree(first: Record, second: Record) -> bool:
     theirs = {candidate.name: candidate for candidate in second.candidates}
     if mine.keys() != theirs.keys():
         return False
-    noise = [_noise(record) for record in (first, second)]
-    return all(_agree(mine[name], theirs[name], noise) for name in mine)
+    quantity = first.compared_by()
+    if quantity is None:
+        return False  # nothing was measured that two runs could agree in
+    noise = [_noise(record, quantity.word) for record in (first, second)]
+    return all(_agree(mine[name], theirs[name], quantity.word, noise) for name in mine)
 
 
 def independent(first: Record, second: Record) -> bool:
@@ -148,13 +156,13 @@ def _standing(entries: Sequence[Entry]) -> tuple[IndexStatus, tuple[Entry, ...]]
     return status_of([entry.record for entry in newest]), tuple(newest)
 
 
-def _agree(first: Candidate, second: Candidate, noise: Sequence[float]) -> bool:
+def _agree(first: Candidate, second: Candidate, word: str, noise: Sequence[float]) -> bool:
     if first.status != second.status:
         return False
     if first.status != "ok":
         return True
-    ours = first.summary.intervals.get("step_ms") if first.summary else None
-    other = second.summary.intervals.get("step_ms") if second.summary else None
+    ours = first.summary.intervals.get(word) if first.summary else None
+    other = second.summary.intervals.get(word) if second.summary else None
     if ours is None or other is None:
         return ours is other
     return _overlap(ours, noise[0], other, noise[1]) and _same_memory(first, second)
@@ -174,5 +182,5 @@ def _same_memory(first: Candidate, second: Candidate) -> bool:
     return abs(ours - other) <= MEMORY_TOLERANCE * max(ours, other)
 
 
-def _noise(record: Record) -> float:
-    return next((floor.relative for floor in record.noise_floors if floor.quantity == "step_ms"), 0.0)
+def _noise(record: Record, word: str) -> float:
+    return next((floor.relative for floor in record.noise_floors if floor.quantity == word), 0.0)

@@ -135,8 +135,8 @@ def _closed(kind: Any) -> bool:
     if hasattr(kind, "__metadata__"):
         tight = any(isinstance(extra, Pattern) and extra.expression != NAME_PATTERN for extra in kind.__metadata__)
         return tight or _closed(get_args(kind)[0])
-    parts = [part for part in get_args(kind) if part is not type(None)]
-    return len(parts) == 1 and get_origin(kind) is not tuple and _closed(parts[0])
+    parts = [part for part in get_args(kind) if part not in (type(None), ...)]
+    return len(parts) == 1 and _closed(parts[0])
 
 
 def _telling(names: Iterable[str]) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """The record of one run of one experiment: every field group, frozen. Written once, never edited.
 
-A run builds a `Record` without level, passes it through `grading.graded`, and hands it to `store.write`.
+A run builds a `Record` without level, passes it through `rules.graded`, and hands it to `store.write`.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Calibration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """One run. `evidence_level`, `limits` and the claims' levels are filled by `grading.graded`, nobody else."""
+    """One run. `evidence_level`, `limits` and the claims' levels are filled by `rules.graded`, nobody else."""
 
     identity: Identity
     source: Source
@@ -117,6 +117,11 @@ class Record:
     def baseline(self) -> Candidate | None:
         """The candidate the others are compared with, if the run has one."""
         return next((candidate for candidate in self.candidates if candidate.is_baseline), None)
+
+    def compared_by(self) -> Quantity | None:
+        """The quantity by which candidates are compared first: the main one of those taken per repetition."""
+        found = (quantity for quantity in self.quantities if quantity.taken == "repetition" and quantity.main)
+        return next(found, None)
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values in the shape of the record's own schema version: every field, null where missing."""

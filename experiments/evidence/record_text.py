@@ -82,10 +82,12 @@ def device(record: Record) -> str:
 def table(record: Record) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Head and rows: candidate, step time with its interval, against the baseline, memory, prediction, where, hints."""
     baseline = record.baseline()
-    against = {c.candidate: c for c in record.comparisons if c.quantity == "step_ms"}
+    by = record.compared_by()
+    word = "" if by is None else by.word
+    against = {c.candidate: c for c in record.comparisons if c.quantity == word}
     columns: list[tuple[str, list[str]]] = [
         ("candidate", [_name(c) for c in record.candidates]),
-        ("step ms (95 % interval)", [_step(c) for c in record.candidates]),
+        (f"{word.replace('_', ' ')} (95 % interval)", [_middle(c, word) for c in record.candidates]),
         (f"vs {baseline.name if baseline else 'baseline'}", [_against(against.get(c.name)) for c in record.candidates]),
         ("after forward GiB", [gib(c.memory.after_forward_bytes) if c.memory else "" for c in record.candidates]),
         ("predicted", [_predicted(c, "after_forward_bytes") for c in record.candidates]),
@@ -115,7 +117,8 @@ def floors(record: Record) -> str:
             if floor.distance is not None:
                 those.append(f"{candidate.name} at {floor.distance:.2f}x")
     parts = [f"{floor}: {' · '.join(those)}" if those else floor for floor, those in distances.items()]
-    parts += [f"noise floor {percent(f.relative)}" for f in record.noise_floors if f.quantity == "step_ms"]
+    by = record.compared_by()
+    parts += [f"noise floor {percent(f.relative)}" for f in record.noise_floors if by and f.quantity == by.word]
     return "; ".join(parts)
 
 
@@ -164,14 +167,14 @@ def _name(candidate: Candidate) -> str:
     return candidate.name + role.get(candidate.role, "")
 
 
-def _step(candidate: Candidate) -> str:
+def _middle(candidate: Candidate, word: str) -> str:
     if candidate.status != "ok":
         failure = candidate.failure
         word = {"oom": "out of memory", "failed": "failed", "skipped": "skipped"}[candidate.status]
         place = f" in {PHASES.get(failure.phase, failure.phase)}" if failure and candidate.status != "skipped" else ""
         return word + place
-    step = candidate.summary.intervals.get("step_ms") if candidate.summary else None
-    return "" if step is None else interval(step)
+    found = candidate.summary.intervals.get(word) if candidate.summary else None
+    return "" if found is None else interval(found)
 
 
 def interval(step: Interval) -> str:

@@ -1,7 +1,8 @@
 """Records on disk: written once after everything has been checked, read only if everything still holds.
 
 Writing cleans, grades, validates, and lets the file appear whole. Reading takes any bytes and answers with a record or
-a `LabError`: version first, then schema, then what the parts have to agree on, then the grade computed anew.
+a `LabError`: version first, then schema, then what the parts have to agree on, then the grade computed anew by the
+rules that the record names.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ import contextlib
 import os
 from pathlib import Path
 
-from experiments.evidence import consistency, grading, layout_text, privacy, validation
+from experiments.evidence import consistency, layout_text, privacy, rules, validation
 from experiments.evidence.record import Record
+from experiments.evidence.rules.rule_set import Known
 from experiments.evidence.write_once import write_once
 from tools.environments import strict_json
 from tools.environments.errors import LabError
@@ -28,12 +30,12 @@ def write(record: Record, path: Path, known: privacy.Known | None = None) -> Rec
     """
     where = _shown(path)
     cleaned = privacy.clean(record, known or privacy.known_here())
-    written = grading.graded(cleaned)
+    written = rules.graded(cleaned)
     if record.evidence_level is not None and record.evidence_level != written.evidence_level:
         raise LabError(
             f"evidence_level {written.evidence_level}, as its limits allow",
             f"evidence_level {record.evidence_level}",
-            "leave the level to grading.graded",
+            "leave the level to rules.graded",
             where,
         )
     document = written.to_json()
@@ -50,8 +52,11 @@ def read(path: Path) -> Record:
     return parse(_bytes(path), _shown(path))
 
 
-def parse(data: bytes, where: str) -> Record:
-    """The record in `data`; `where` is how messages call it. Raises LabError, and nothing else, on bad input."""
+def parse(data: bytes, where: str, known: Known = rules.KNOWN) -> Record:
+    """The record in `data`; `where` is how messages call it. Raises LabError, and nothing else, on bad input.
+
+    A record whose rules are not `known` is read without its grade being computed: whoever uses the level has to ask.
+    """
     try:
         document = strict_json.loads(data, where)
     except LabError as error:
@@ -65,7 +70,8 @@ def parse(data: bytes, where: str) -> Record:
     except LabError as error:
         raise LabError(f"{error.where}: {error.wanted}", error.found, MEND, where) from None
     _refuse_faults(consistency.faults(record), where)
-    _refuse_other_grade(record, where)
+    if rules.find(record, known) is not None:
+        _refuse_other_grade(rules.graded(record, known), record, where)
     return record
 
 
@@ -81,8 +87,7 @@ def _refuse_unreadable(data: bytes, where: str) -> None:
         raise LabError(f"a record that can be read back: {error.wanted}", error.found, again, where) from None
 
 
-def _refuse_other_grade(record: Record, where: str) -> None:
-    anew = grading.graded(record)
+def _refuse_other_grade(anew: Record, record: Record, where: str) -> None:
     if record.evidence_level != anew.evidence_level:
         raise LabError(f"evidence_level {anew.evidence_level}, as recomputed", f"{record.evidence_level}", MEND, where)
     if [limit.code for limit in record.limits] != [limit.code for limit in anew.limits]:

@@ -11,8 +11,9 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
-from experiments.evidence import privacy, source, summary
+from experiments.evidence import privacy, rules, source
 from experiments.evidence.record import Record
+from experiments.evidence.rules.rule_set import Known, Rules
 from tools.environments.layout import ROOT
 from tools.environments.model import Check
 
@@ -22,22 +23,32 @@ NEW_RUN = "measure again under a new run label: a record is never edited"
 Registered = Mapping[str, Mapping[str, str]]  # experiment -> workload name -> digest
 
 
-def verify(record: Record, registered: Registered, root: Path = ROOT) -> tuple[Check, ...]:
-    """One check for each question; `registered` holds the digests of the workloads registered now."""
+def verify(record: Record, registered: Registered, root: Path = ROOT, known: Known = rules.KNOWN) -> tuple[Check, ...]:
+    """One check for each question; `registered` holds the digests of the workloads registered now.
+
+    What the record's own rules computed is computed by them again, and by none other: without them it is a warning.
+    """
+    own = rules.find(record, known)
     return (
-        _sums(record),
-        _floors(record),
+        not_recomputed("record.summaries", record, known) if own is None else _sums(record, own),
+        not_recomputed("record.comparisons", record, known) if own is None else _floors(record, own),
         _workload(record, registered),
-        _sources(record, root),
+        not_recomputed("record.sources", record, known) if own is None else _sources(record, own, root),
         _privacy(record),
     )
 
 
-def _sums(record: Record) -> Check:
+def not_recomputed(question: str, record: Record, known: Known) -> Check:
+    """The answer to a question that only rules which this checkout lacks could answer."""
+    found = f"not recomputed: this checkout has no {rules.lacking(record)}"
+    return Check(question, "warning", f"rules {rules.versions(known)}", found, rules.UPDATE)
+
+
+def _sums(record: Record, own: Rules) -> Check:
     wrong = [
         candidate.name
         for candidate in record.candidates
-        if not same(candidate.summary, summary.summarise(candidate.name, candidate.samples))
+        if not same(candidate.summary, own.summarise(candidate.name, candidate.samples, record.quantities))
     ]
     if wrong:
         return Check("record.summaries", "blocked", "sums of the samples", f"others for {', '.join(wrong)}", NEW_RUN)
@@ -45,11 +56,11 @@ def _sums(record: Record) -> Check:
     return Check("record.summaries", "ok", "sums of the samples", f"recomputed from {samples} samples")
 
 
-def _floors(record: Record) -> Check:
+def _floors(record: Record, own: Rules) -> Check:
     wanted = "noise floors and verdicts that follow from the samples"
-    if not same(record.noise_floors, summary.noise_floors(record.candidates)):
+    if not same(record.noise_floors, own.noise_floors(record.candidates, record.quantities)):
         return Check("record.comparisons", "blocked", wanted, "another noise floor", NEW_RUN)
-    if not same(record.comparisons, summary.comparisons(record.candidates)):
+    if not same(record.comparisons, own.comparisons(record.candidates, record.quantities)):
         return Check("record.comparisons", "blocked", wanted, "other ratios or verdicts", NEW_RUN)
     return Check("record.comparisons", "ok", wanted, f"{len(record.comparisons)} recomputed")
 
@@ -70,11 +81,11 @@ def _workload(record: Record, registered: Registered) -> Check:
     return Check("record.workload", "ok", wanted, workload.digest[:19])
 
 
-def _sources(record: Record, root: Path) -> Check:
+def _sources(record: Record, own: Rules, root: Path) -> Check:
     wanted = "a commit with exactly these sources"
     if not source.has_git(root):
         return Check("record.sources", "skipped", wanted, "no git here: verify in a clone")
-    commit = source.find_commit(record.source, root)
+    commit = source.find_commit(record.source, root, own.takes_part)
     if commit is None:
         repair = "commit the sources, then measure again under a new run label"
         return Check("record.sources", "warning", wanted, "none in this repository", repair)

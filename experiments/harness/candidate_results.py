@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from experiments.evidence import summary
+from experiments.evidence import earlier_shapes
 from experiments.evidence.candidate import (
     Candidate,
     Checks,
@@ -21,8 +21,10 @@ from experiments.evidence.candidate import (
     Prediction,
     Sample,
 )
+from experiments.evidence.codec import from_json
 from experiments.evidence.conclusion import Comparison
-from experiments.evidence.record import Calibration
+from experiments.evidence.record import Calibration, Quantity
+from experiments.evidence.rules import CURRENT
 from experiments.evidence.vocabulary import CandidateStatus, JsonValue, Mark
 from experiments.harness.experiment import Answer, CandidateSpec, Experiment, Forecast, ForecastRequest
 from experiments.harness.fork import Outcome
@@ -34,7 +36,8 @@ from experiments.kinds.training_step.ledger.ledger_settings import for_candidate
 from experiments.kinds.training_step.training_workload import shorter
 from experiments.models.registered_config import DecoderShape
 
-WANTED = ("gradient", "update")  # gates of whoever is compared with the baseline
+QUANTITIES = tuple(from_json(Quantity, dict(quantity)) for quantity in earlier_shapes.TRAINING_STEP)
+OWN, WANTED = ("finite",), ("finite", "gradient", "update")  # gates of the baseline, and of whoever is compared with it
 LAUNCH_BOUND_SHARE = 0.8  # a card busy for less than this share of the step waits for Python to launch
 
 Answers = Mapping[str, Outcome]  # task id -> outcome
@@ -65,7 +68,7 @@ def candidate(
         settings={**spec.settings, **_peer([gate, *(result for _, result in measured)])},
         status=status,
         samples=samples,
-        summary=summary.summarise(spec.name, samples),
+        summary=CURRENT.summarise(spec.name, samples, QUANTITIES),
         memory=memory,
         checks=_checks(plan, spec, shape, gate, [result for _, result in measured], repeated),
         numerics=numerics,
@@ -205,7 +208,7 @@ def _checks(
     measured: list[Any],
     repeated: Mapping[str, float | None],
 ) -> Checks:
-    wanted = () if spec.role == "baseline" else WANTED
+    wanted = OWN if spec.role == "baseline" else WANTED
     if gate is None:
         return Checks(wanted=wanted)
     lost = [*gate["not_finite"], *(name for result in measured for name in result["not_finite"])]

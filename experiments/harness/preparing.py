@@ -12,6 +12,7 @@ from pathlib import Path
 
 from experiments.evidence import source
 from experiments.evidence.codec import from_json
+from experiments.evidence.rules import CURRENT
 from experiments.evidence.subject import ProfileFacts
 from experiments.evidence.vocabulary import RunMode
 from experiments.harness import plan as plans
@@ -96,7 +97,7 @@ def prepare(
         mode=request.mode,
         created_at=created_at,
         profile=profile,
-        source=source.look(source.scope_of(folder)),
+        source=source.look(CURRENT.scope_of(folder)),
         workload=request.workload,
         registered_digest=request.registered_digest,
         model=asset.identity,
@@ -149,7 +150,7 @@ def again(begun: Plan, experiment: Experiment, folder: str, note: Callable[[str]
     model_source.same_commit(begun.model, asset)
     import_torch(experiment.worker, note)
     device = ask_device(begun.device.kind, begun.options.cap_gib)
-    plans.refuse_changed(begun, source.look(source.scope_of(folder)), device)
+    plans.refuse_changed(begun, source.look(CURRENT.scope_of(folder)), device)
     return Prepared(plan=begun, asset=asset, shape=registered_config.shape(asset.config))
 
 

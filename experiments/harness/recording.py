@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from experiments.evidence import earlier_shapes, summary
-from experiments.evidence.codec import from_json
-from experiments.evidence.record import Calibration, Identity, Procedure, Quantity, Record
+from experiments.evidence.record import Calibration, Identity, Procedure, Record
+from experiments.evidence.rules import CURRENT
 from experiments.evidence.runtime import RuntimeSnapshot
 from experiments.evidence.subject import Backend, Model, Template, Tokenizer, Workload
-from experiments.harness.candidate_results import Answers, candidate, repeated_errors, with_ratios
+from experiments.harness.candidate_results import QUANTITIES, Answers, candidate, repeated_errors, with_ratios
 from experiments.harness.experiment import Experiment, Observed
 from experiments.harness.plan import Plan
 from experiments.harness.schedule import Task
 from experiments.models.registered_config import DecoderShape
 from experiments.models.source_types import ModelIdentity
-
-QUANTITIES = tuple(from_json(Quantity, dict(quantity)) for quantity in earlier_shapes.TRAINING_STEP)
 
 
 def record(
@@ -33,7 +30,7 @@ def record(
     calibration = _calibration(answers)
     repeated = repeated_errors(plan, answers)
     candidates = tuple(candidate(experiment, plan, shape, spec, answers, calibration, repeated) for spec in plan.specs)
-    comparisons = summary.comparisons(candidates)
+    comparisons = CURRENT.comparisons(candidates, QUANTITIES)
     candidates = with_ratios(candidates, comparisons)
     observed = Observed(workload=plan.workload, device=plan.device, candidates=candidates, comparisons=comparisons)
     claims, decision = experiment.conclude(observed)
@@ -66,7 +63,7 @@ def record(
         ),
         calibration=calibration,
         candidates=candidates,
-        noise_floors=summary.noise_floors(candidates),
+        noise_floors=CURRENT.noise_floors(candidates, QUANTITIES),
         comparisons=comparisons,
         claims=claims,
         decision=decision,

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from experiments.evidence import labels, plots, record_text
-from experiments.evidence.gates import failed_gates
+from experiments.evidence import labels, plots, record_text, rules
 from experiments.evidence.record import Record
 from experiments.harness.experiment import Experiment
 from experiments.notebooks.markdown import Markdown, table
@@ -49,7 +48,7 @@ def result(experiment: Experiment, record: Record) -> Markdown:
     shown = experiment.table(record)
     parts = [record_text.headline(record), table(shown.columns, shown.rows), *shown.notes]
     parts += [f"out of memory: {name} → {proposal}" for name, proposal in _ladder(record)]
-    failed = [text for candidate in record.candidates for text in failed_gates(candidate)]
+    failed = [text for candidate in record.candidates for text in rules.of(record).failed_gates(candidate)]
     if failed:
         parts.append(f"**gate failed** {'; '.join(failed)}. Look first at: {experiment.look_at}")
     return Markdown("\n\n".join(parts))
@@ -88,7 +87,7 @@ def _next(experiment: Experiment, record: Record) -> Iterator[str]:
     if record.evidence_level == "plan":
         yield 'the plan is well-formed; with preflight ok set RUN_MODE = "cpu_mechanism" or "real_gpu"'
         return
-    if any(failed_gates(candidate) for candidate in record.candidates):
+    if any(rules.of(record).failed_gates(candidate) for candidate in record.candidates):
         yield f"do not use these numbers; look first at: {experiment.look_at}"
         return
     if _ladder(record):

@@ -15,6 +15,7 @@ from experiments.cli import conclusions, discovery
 from experiments.evidence import source, store
 from experiments.evidence.conclusion import Claim
 from experiments.evidence.record import Record
+from experiments.evidence.rules import CURRENT
 from experiments.training_mechanism.mixed_precision_backward.experiment import EXPERIMENT
 
 FOLDER = "experiments/training_mechanism/mixed_precision_backward"
@@ -26,7 +27,7 @@ def concluded() -> Record:
     smoke = EXPERIMENT.workloads["smoke"]
     bare = cpu_record()
     workload = replace(bare.workload, name="smoke", knobs=smoke.knobs(), digest=smoke.digest())
-    record = replace(bare, workload=workload, source=source.look(source.scope_of(FOLDER)))
+    record = replace(bare, workload=workload, source=source.look(CURRENT.scope_of(FOLDER)))
     claims, decision = conclusions.concluded(EXPERIMENT, record)
     assert claims
     return replace(record, claims=claims, decision=decision)
@@ -99,7 +100,7 @@ def test_a_free_claim_is_refused_of_every_experiment(name: str) -> None:
     """A record as these sources would write it, and the same with one sentence more."""
     bare = committed(name)
     package = discovery.packages()[bare.identity.experiment]
-    ours = replace(bare, source=source.look(source.scope_of(package.replace(".", "/"))))
+    ours = replace(bare, source=source.look(CURRENT.scope_of(package.replace(".", "/"))))
     claims, decision = conclusions.concluded(discovery.load(bare.identity.experiment), ours)
     record = replace(ours, claims=claims, decision=decision)
     assert conclusions.check(record).status == "ok"

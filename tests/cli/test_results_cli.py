@@ -15,8 +15,9 @@ from sample_records import cpu_record, gpu_record
 
 from experiments.cli import discovery, results_verify
 from experiments.cli import results as results_command
-from experiments.evidence import labels, source, store, summary
+from experiments.evidence import labels, source, store
 from experiments.evidence.record import Record
+from experiments.evidence.rules.v1 import summary
 from tools.environments.errors import LabError
 from tools.environments.layout import ROOT
 

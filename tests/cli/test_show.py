@@ -193,7 +193,7 @@ def test_a_floor_that_several_share_is_told_once_and_without_the_twin() -> None:
 
 
 def test_a_claim_of_a_lower_level_says_so() -> None:
-    quality = replace(gpu_record().claims[0], kind="quality", statement="loss fell")
+    quality = replace(gpu_record().claims[0], kind="quality", statement="loss fell", rests_on=())
     assert "loss fell (only plan)" in record_text.says(gpu_record(claims=(quality,)))
 
 

@@ -18,7 +18,7 @@ from experiments.conformance import catalogue, command, recording, running
 from experiments.conformance.frameworks import Framework
 from experiments.conformance.page import Mutant
 from experiments.evidence import store
-from experiments.evidence.gates import control_caught
+from experiments.evidence.rules.v1.gates import control_caught
 from tools.environments.layout import ROOT
 from tools.environments.model import Check, Profile, Report
 from tools.environments.registry import registry

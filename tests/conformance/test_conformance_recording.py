@@ -10,7 +10,7 @@ import pytest
 
 from experiments.conformance import recording
 from experiments.conformance.results import CheckResult, MutantResult, PageResult, RunResult
-from experiments.evidence import grading, index, store
+from experiments.evidence import index, rules, store
 from experiments.evidence.record import Record
 from experiments.evidence.subject import ProfileFacts
 from tools.environments.errors import LabError
@@ -96,7 +96,7 @@ def test_a_skipped_check_is_skipped_with_its_reason() -> None:
 
 def test_a_survivor_is_a_control_that_was_not_caught() -> None:
     survivor = replace(NOTICED, killed_by=None, how="")
-    graded = grading.graded(record(page(PASSED, mutants=(survivor,))))
+    graded = rules.graded(record(page(PASSED, mutants=(survivor,))))
     assert [limit.code for limit in graded.limits].count("control_not_caught") == 1
     assert graded.decision.code == "numerics_broken"
 

@@ -10,7 +10,7 @@ from sample_records import H200, KNOBS, gpu_record, second
 
 from experiments.evidence.compare import FIELDS, compare, differing
 from experiments.evidence.digests import digest_of
-from experiments.evidence.record import Record
+from experiments.evidence.record import Launch, Record
 from experiments.evidence.subject import Tokenizer
 from tools.environments.errors import EXIT_USAGE, LabError
 
@@ -24,6 +24,9 @@ def changed(field: str) -> Record:
     """The same record with one field of `FIELDS` different."""
     base = second()
     model, runtime, workload = base.model, base.runtime, base.workload
+    if field in ("kind", "launch"):
+        other = {"kind": "operator", "launch": Launch(type="ranks", ranks=2)}
+        return replace(base, identity=replace(base.identity, **{field: other[field]}))  # type: ignore[arg-type]
     changes: dict[str, dict[str, Any]] = {
         "model_commit": {"model": replace(model, config_digest="sha256:" + "01" * 32)},
         "tokenizer": {"model": replace(model, tokenizer=Tokenizer(id="other"))},

@@ -8,14 +8,18 @@ from typing import Any
 import pytest
 from sample_records import GATE, GATES, H200, candidate, cpu_record, gpu_record, report
 
-from experiments.evidence import grading
+from experiments.evidence import rules
 from experiments.evidence.candidate import Candidate, Checks, Failure, Prediction
 from experiments.evidence.conclusion import Claim
-from experiments.evidence.gates import control_caught, failed_gates, missing_gates
 from experiments.evidence.limits import CLAIM_LIMITS, LEVEL_LIMITS, claim_limit, level_limit
 from experiments.evidence.record import Record
+from experiments.evidence.rules.v1 import grading
+from experiments.evidence.rules.v1.gates import control_caught, failed_gates, missing_gates
 from experiments.evidence.vocabulary import LEVELS, RunMode
 from tools.environments.model import Check
+
+PEAK = ("peak_allocated_bytes",)
+GROUNDS = {"memory": PEAK, "time": ("step_ms",), "gradient_equivalence": ("gradient",), "scaler_semantics": ("scaler",)}
 
 
 def codes(record: Record) -> list[str]:
@@ -27,7 +31,7 @@ def claim(record: Record, kind: str) -> Claim:
 
 
 def with_mode(record: Record, mode: RunMode, **changes: Any) -> Record:
-    return grading.graded(replace(record, identity=replace(record.identity, run_mode=mode), **changes))
+    return rules.graded(replace(record, identity=replace(record.identity, run_mode=mode), **changes))
 
 
 def with_candidates(*candidates: Candidate) -> Record:
@@ -63,7 +67,7 @@ def test_a_ledger_alone_is_a_mechanism_that_was_not_executed() -> None:
         name="none", role="baseline", settings={}, status="skipped", predictions=(ledger,), marks=("not_executed",),
         failure=SKIPPED,
     )  # fmt: skip
-    about = (Claim(kind="memory", statement="5 GB expected", candidates=("none",)),)
+    about = (Claim(kind="memory", rests_on=PEAK, statement="5 GB expected", candidates=("none",)),)
     for mode in ("cpu_mechanism", "real_gpu"):
         record = with_mode(cpu_record(), mode, candidates=(told,), claims=about)  # type: ignore[arg-type]
         assert record.evidence_level == "cpu_mechanism"
@@ -177,7 +181,9 @@ def test_a_failed_gate_is_smoke_and_holds_the_claims_down() -> None:
     assert claim(record, "time").level == "gpu_smoke"
 
 
-@pytest.mark.parametrize("checks", [Checks(), replace(GATES, gates={"gradient": GATE}), replace(GATES, finite=None)])
+@pytest.mark.parametrize(
+    "checks", [Checks(wanted=GATES.wanted), replace(GATES, gates={"gradient": GATE}), replace(GATES, finite=None)]
+)
 def test_a_gate_that_was_not_run_never_counts_as_passed(checks: Checks) -> None:
     record = with_candidates(NONE, AGAIN, replace(LAYER, checks=checks))
     assert (record.evidence_level, "gate_missing" in codes(record)) == ("gpu_smoke", True)
@@ -249,13 +255,15 @@ def test_an_ambiguous_difference_is_a_limit_of_the_time_claim() -> None:
     ],
 )
 def test_a_claim_about_what_was_not_measured_is_a_plan(kind: Any, names: tuple[str, ...]) -> None:
-    record = gpu_record(claims=(Claim(kind=kind, statement="so it is", candidates=names),))
+    record = gpu_record(claims=(Claim(kind=kind, rests_on=GROUNDS[kind], statement="so it is", candidates=names),))
     assert record.claims[0].level == "plan"
     assert "not_measured" in [limit.code for limit in record.claims[0].limits]
 
 
 def test_running_out_of_memory_supports_a_memory_claim() -> None:
-    record = gpu_record(claims=(Claim(kind="memory", statement="does not fit", candidates=("everything kept",)),))
+    record = gpu_record(
+        claims=(Claim(kind="memory", rests_on=PEAK, statement="does not fit", candidates=("everything kept",)),)
+    )
     assert record.claims[0].level == "gpu_measured"
 
 
@@ -270,7 +278,7 @@ def test_scaler_semantics_need_a_trace_that_held() -> None:
 
 
 def test_off_a_card_memory_and_time_are_expectations() -> None:
-    about = tuple(Claim(kind=kind, statement="x", candidates=("fp32",)) for kind in ("time",))
+    about = tuple(Claim(kind=kind, rests_on=("step_ms",), statement="x", candidates=("fp32",)) for kind in ("time",))
     record = cpu_record(claims=about)
     assert record.claims[0].level == "cpu_mechanism"
     assert "expectation" in [limit.code for limit in record.claims[0].limits]

@@ -37,7 +37,8 @@ def test_the_same_record_gives_the_same_bytes(tmp_path: Path) -> None:
     first = numerics.draw(cpu_record(), tmp_path / "a.svg").read_bytes()
     assert numerics.draw(cpu_record(), tmp_path / "b.svg").read_bytes() == first
     code = (
-        "import sys; sys.path.insert(0, 'tests/support')\nfrom pathlib import Path\nfrom sample_records import cpu_record\n"
+        "import sys; sys.path.insert(0, 'tests/support')\n"
+        "from pathlib import Path\nfrom sample_records import cpu_record\n"
         "from experiments.evidence.plots import numerics\nnumerics.draw(cpu_record(), Path(sys.argv[1]))\n"
     )
     subprocess.run([sys.executable, "-c", code, str(tmp_path / "c.svg")], cwd=ROOT, check=True)

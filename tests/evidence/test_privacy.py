@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from sample_records import cpu_record, gpu_record, report
 
-from experiments.evidence import codec, grading, privacy, runtime_snapshot, store
+from experiments.evidence import codec, privacy, rules, runtime_snapshot, store
 from experiments.evidence.candidate import Failure
 from experiments.evidence.privacy import Known, clean_text, findings, known_here
 from experiments.evidence.record import Record
@@ -117,7 +117,7 @@ def full() -> Record:
         tokenizer=replace(record.model.tokenizer, commit="abc") if record.model.tokenizer else None,
         template=replace(record.model.template, thinking_mode="off"),
     )
-    return grading.graded(
+    return rules.graded(
         replace(
             record,
             candidates=(*record.candidates, failed),

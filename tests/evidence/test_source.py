@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from experiments.evidence import source
+from experiments.evidence.rules.v1.scope import SHARED, scope_of
 from tools.environments.layout import ROOT
 
 SCOPE = ("lab", "facts.json")
@@ -112,8 +113,8 @@ def test_an_unborn_checkout_has_no_commit(tmp_path: Path) -> None:
 
 
 def test_the_scope_of_an_experiment_names_what_is_there() -> None:
-    scope = source.scope_of("experiments/training_mechanism/mixed_precision_backward")
+    scope = scope_of("experiments/training_mechanism/mixed_precision_backward")
     assert "experiments/training_mechanism/mixed_precision_backward" in scope
-    assert all((ROOT / name).exists() for name in source.SHARED_SCOPE)
+    assert all((ROOT / name).exists() for name in SHARED)
     assert not any(name.startswith("experiments/results") for name in scope)
     assert source.look(scope).files > 20

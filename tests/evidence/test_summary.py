@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sample_records import candidate, samples
 
 from experiments.evidence.candidate import Sample
-from experiments.evidence.summary import (
+from experiments.evidence.rules.v1.summary import (
     comparisons,
     interval_of,
     noise_floors,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from experiments.evidence import summary
 from experiments.evidence.candidate import Candidate, Checks, Failure, Gate, Memory, Sample
+from experiments.evidence.rules.v1 import summary
 from experiments.harness.experiment import DeviceFacts, Observed
 from experiments.kinds.training_step.training_workload import Workload
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from experiments.evidence import grading, summary
+from experiments.evidence import rules
 from experiments.evidence.candidate import (
     Candidate,
     Checks,
@@ -23,16 +23,17 @@ from experiments.evidence.candidate import (
 from experiments.evidence.conclusion import Claim, Decision
 from experiments.evidence.digests import digest_of
 from experiments.evidence.record import Calibration, Identity, Procedure, Record
+from experiments.evidence.rules.v2 import statistics
 from experiments.evidence.runtime import Device, Host, Image, RuntimeSnapshot, Threads
 from experiments.evidence.subject import Backend, Model, ProfileFacts, Source, Tokenizer, Workload
-from experiments.harness.recording import QUANTITIES
+from experiments.harness.candidate_results import QUANTITIES
 from tools.environments.model import Check, Report
 
 DIGEST = "sha256:" + "ab" * 32
 COMMIT = "c0" * 20
 KNOBS: dict[str, Any] = {"batch": 8, "sequence": 1024, "steps": 5, "rounds": 3, "optimizer": "sgd", "precision": "auto"}
 GATE = Gate(passed=True, against="none", error=1e-4, tolerance=1e-3, yardstick="bound from dtype", tensors=24)
-WANTED = ("gradient", "update")
+WANTED = ("finite", "gradient", "update")
 GATES = Checks(finite=True, wanted=WANTED, gates={"gradient": GATE, "update": GATE})
 H200 = Device(index=0, name="NVIDIA H200", memory_bytes=150 * 10**9, compute_capability="9.0", uuid_hash=DIGEST)
 
@@ -64,7 +65,7 @@ def candidate(name: str, role: Any, base_ms: float, seed: int, **changes: Any) -
         settings={"every": seed},
         status="ok",
         samples=taken,
-        summary=summary.summarise(name, taken),
+        summary=statistics.summarise(name, taken, QUANTITIES),
         memory=Memory(
             peak_allocated_bytes=30 * 2**30 + seed,
             peak_reserved_bytes=32 * 2**30,
@@ -72,7 +73,7 @@ def candidate(name: str, role: Any, base_ms: float, seed: int, **changes: Any) -
             peak_phase="loss_head",
             phases=(PhasePeak(phase="forward", peak_allocated_bytes=12 * 2**30),),
         ),
-        checks=Checks(finite=True) if role == "baseline" else GATES,
+        checks=Checks(finite=True, wanted=("finite",)) if role == "baseline" else GATES,
         predictions=(
             Prediction(
                 quantity="after_forward_bytes",
@@ -90,7 +91,7 @@ def candidate(name: str, role: Any, base_ms: float, seed: int, **changes: Any) -
 def report(profile: str, *checks: Check, accepted: tuple[str, ...] = ()) -> Report:
     """A preflight report in which everything that makes an environment the profile's holds."""
     kept = {
-        **{name: Check(name, "ok", "the profile's", "the same") for name in grading.ON_PROFILE},
+        **{name: Check(name, "ok", "the profile's", "the same") for name in rules.CURRENT.on_profile},
         **{check.id: check for check in checks},
     }
     return Report(profile, DIGEST, tuple(kept.values()), accepted)
@@ -98,12 +99,12 @@ def report(profile: str, *checks: Check, accepted: tuple[str, ...] = ()) -> Repo
 
 def gpu_record(**changes: Any) -> Record:
     """A record that earns gpu_measured, with top-level fields replaced and graded again."""
-    return grading.graded(replace(_gpu(), **changes))
+    return rules.graded(replace(_gpu(), **changes))
 
 
 def cpu_record(**changes: Any) -> Record:
     """A mixed-precision record from a CPU, graded cpu_mechanism, with top-level fields replaced and graded again."""
-    return grading.graded(replace(_cpu(), **changes))
+    return rules.graded(replace(_cpu(), **changes))
 
 
 def second(seed: int = 10, every_ms: float = 272.0, **changes: Any) -> Record:
@@ -119,8 +120,8 @@ def second(seed: int = 10, every_ms: float = 272.0, **changes: Any) -> Record:
     return gpu_record(
         identity=identity,
         candidates=taken,
-        noise_floors=summary.noise_floors(taken),
-        comparisons=summary.comparisons(taken),
+        noise_floors=statistics.noise_floors(taken, QUANTITIES),
+        comparisons=statistics.comparisons(taken, QUANTITIES),
         **changes,
     )
 
@@ -139,7 +140,9 @@ def measured_record() -> Record:
         _gpu().candidates[3],
     )
     return gpu_record(
-        candidates=taken, noise_floors=summary.noise_floors(taken), comparisons=summary.comparisons(taken)
+        candidates=taken,
+        noise_floors=statistics.noise_floors(taken, QUANTITIES),
+        comparisons=statistics.comparisons(taken, QUANTITIES),
     )
 
 
@@ -156,7 +159,7 @@ def measured(
         ms,
         seed,
         samples=taken,
-        summary=summary.summarise(name, taken),
+        summary=statistics.summarise(name, taken, QUANTITIES),
         memory=Memory(
             peak_allocated_bytes=int(peak_gib * 2**30),
             after_forward_bytes=int(after_forward_gib * 2**30),
@@ -246,12 +249,22 @@ def _gpu() -> Record:
         procedure=Procedure(rounds=3, steps_per_round=5, warmup_steps=2, order_seed=0, isolation="fork"),
         calibration=Calibration(matmul_tflops={"bfloat16": 700.0}, host_to_device_gb_s=55.0),
         candidates=candidates,
-        noise_floors=summary.noise_floors(candidates),
-        comparisons=summary.comparisons(candidates),
+        noise_floors=statistics.noise_floors(candidates, QUANTITIES),
+        comparisons=statistics.comparisons(candidates, QUANTITIES),
         claims=(
-            Claim(kind="memory", statement="checkpointing frees 46 GiB after forward", candidates=("every layer",)),
-            Claim(kind="time", statement="it costs 22 % time", candidates=("every layer",)),
-            Claim(kind="gradient_equivalence", statement="the gradients agree", candidates=("every layer",)),
+            Claim(
+                kind="memory",
+                rests_on=("peak_allocated_bytes",),
+                statement="checkpointing frees 46 GiB after forward",
+                candidates=("every layer",),
+            ),
+            Claim(kind="time", rests_on=("step_ms",), statement="it costs 22 % time", candidates=("every layer",)),
+            Claim(
+                kind="gradient_equivalence",
+                rests_on=("gradient",),
+                statement="the gradients agree",
+                candidates=("every layer",),
+            ),
         ),
         decision=Decision(code="adopt_if_memory_bound", sentence="Take it when memory is what is short."),
     )
@@ -290,13 +303,21 @@ def _cpu() -> Record:
         identity=replace(base.identity, experiment="mixed_precision_backward", run_mode="cpu_mechanism"),
         runtime=replace(base.runtime, devices=(), torch="2.13.0+cpu", torch_cuda=None, driver=None, cudnn=None),
         candidates=candidates,
-        noise_floors=summary.noise_floors(candidates),
-        comparisons=summary.comparisons(candidates),
+        noise_floors=statistics.noise_floors(candidates, QUANTITIES),
+        comparisons=statistics.comparisons(candidates, QUANTITIES),
         claims=(
             Claim(
-                kind="scaler_semantics", statement="one step skipped, state untouched", candidates=("fp16 + scaler",)
+                kind="scaler_semantics",
+                rests_on=("scaler",),
+                statement="one step skipped, state untouched",
+                candidates=("fp16 + scaler",),
             ),
-            Claim(kind="gradient_equivalence", statement="gradients ok", candidates=("fp16 + scaler",)),
+            Claim(
+                kind="gradient_equivalence",
+                rests_on=("gradient",),
+                statement="gradients ok",
+                candidates=("fp16 + scaler",),
+            ),
         ),
         decision=Decision(code="numerics_ok", sentence="Semantics hold."),
     )

@@ -12,7 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from experiments.evidence import compare, grading, limits, schema
+from experiments.evidence import compare, limits, schema
+from experiments.evidence.rules import CURRENT
 from experiments.evidence.vocabulary import SCHEMA_VERSION
 from tools.rendering.blocks import Language, Maker, language
 from tools.rendering.profile_tables import table
@@ -39,7 +40,7 @@ def makers() -> dict[str, Maker]:
         "record-version": _plain(lambda lang: f"    {SCHEMA_VERSION}"),
         "record-groups": _plain(groups),
         "record-limits": _plain(limit_table),
-        "record-on-profile": _plain(lambda lang: ", ".join(f"`{name}`" for name in grading.ON_PROFILE)),
+        "record-on-profile": _plain(lambda lang: ", ".join(f"`{name}`" for name in CURRENT.on_profile)),
         "record-compared": _plain(lambda lang: ", ".join(f"`{name}`" for name in compare.FIELDS)),
     }
 

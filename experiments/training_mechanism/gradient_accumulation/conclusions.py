@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from experiments.evidence.candidate import Candidate
 from experiments.evidence.conclusion import Claim, Decision
-from experiments.evidence.gates import control_caught
+from experiments.evidence.rules.v1.gates import control_caught
 from experiments.harness.experiment import Observed
 from experiments.kinds.training_step.concluding import (
     able,

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from sample_plans import plan_of
 
-from experiments.evidence import summary
 from experiments.evidence.candidate import Candidate, Floor, Prediction
+from experiments.evidence.rules.v1 import summary
 from experiments.evidence.runtime_snapshot import collect
 from experiments.harness import candidate_results, recording
 from experiments.harness.experiment import CandidateSpec, Forecast, ForecastRequest

@@ -3,50 +3,69 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from experiments.evidence.candidate import Candidate
 from experiments.evidence.conclusion import Claim, Limit
-from experiments.evidence.gates import control_caught, passes
 from experiments.evidence.limits import EVERY_CLAIM, claim_limit
 from experiments.evidence.record import Record
-from experiments.evidence.vocabulary import LEVELS, Level
-
-
-@dataclass(frozen=True, slots=True)
-class ClaimGrade:
-    """Level and limits of one claim."""
-
-    level: Level
-    limits: tuple[Limit, ...]
+from experiments.evidence.rules.rule_set import ClaimGrade
+from experiments.evidence.rules.v1.gates import control_caught, passes
+from experiments.evidence.vocabulary import LEVELS, ClaimKind, Level
 
 
 def claim_limits(record: Record) -> tuple[Limit, ...]:
     """Limits that hold for kinds of claims in the whole record, and leave its level alone."""
-    found = []
+    loose = [c.name for c in record.candidates if c.role == "control" and c.status == "ok" and not control_caught(c)]
+    return (
+        *accepted_warnings(record, EVERY_CLAIM),
+        *of_the_device(record, ("memory", "time")),
+        *random_weights(record),
+        *loose_controls(loose),
+    )
+
+
+def accepted_warnings(record: Record, kinds: Sequence[ClaimKind]) -> tuple[Limit, ...]:
+    """A limit for each warning of the preflight that was accepted by name."""
     report = record.profile.preflight
-    if report is not None:
-        for check in report.checks:
-            if check.status == "warning" and check.id in report.accepted:
-                reason = f"{check.id} was accepted: wanted {check.wanted}, found {check.found}"
-                found.append(claim_limit("accepted_warning", reason, check.repair, EVERY_CLAIM))
+    if report is None:
+        return ()
+    found = []
+    for check in report.checks:
+        if check.status == "warning" and check.id in report.accepted:
+            reason = f"{check.id} was accepted: wanted {check.wanted}, found {check.found}"
+            found.append(claim_limit("accepted_warning", reason, check.repair, kinds))
+    return tuple(found)
+
+
+def of_the_device(record: Record, kinds: Sequence[ClaimKind]) -> tuple[Limit, ...]:
+    """A memory cap, and other processes on the card."""
+    found = []
     for device in record.runtime.devices:
         if device.memory_cap_gib is not None:
             reason = f"{device.name} capped at {device.memory_cap_gib:g} GiB: small in memory, not in speed"
-            found.append(claim_limit("memory_cap", reason, "measure on a card of that size", ("memory", "time")))
+            found.append(claim_limit("memory_cap", reason, "measure on a card of that size", kinds))
         if device.other_processes:
             reason = f"{device.other_processes} other processes on {device.name} when the run began"
-            found.append(claim_limit("shared_device", reason, "measure on a card of your own", ("memory", "time")))
-    if record.model is not None and record.model.weights_source == "random_init":
-        reason = "random weights: quality, underflow share and scale history say nothing about a trained model"
-        lift = "run again with --model-source hub or local"
-        found.append(claim_limit("random_init", reason, lift, ("quality", "scaler_semantics")))
-    loose = [c.name for c in record.candidates if c.role == "control" and c.status == "ok" and not control_caught(c)]
-    if loose:
-        reason = f"wrong on purpose, yet passed: {', '.join(loose)}"
-        lift = "use a workload in which the fault shows (unequal lengths, larger batch)"
-        found.append(claim_limit("control_not_caught", reason, lift, ("gradient_equivalence",)))
+            found.append(claim_limit("shared_device", reason, "measure on a card of your own", kinds))
     return tuple(found)
+
+
+def random_weights(record: Record) -> tuple[Limit, ...]:
+    """What weights that were never trained cannot show."""
+    if record.model is None or record.model.weights_source != "random_init":
+        return ()
+    reason = "random weights: quality, underflow share and scale history say nothing about a trained model"
+    lift = "run again with --model-source hub or local"
+    return (claim_limit("random_init", reason, lift, ("quality", "scaler_semantics")),)
+
+
+def loose_controls(names: Sequence[str]) -> tuple[Limit, ...]:
+    """Candidates that are wrong on purpose and passed."""
+    if not names:
+        return ()
+    reason = f"wrong on purpose, yet passed: {', '.join(names)}"
+    lift = "use a workload in which the fault shows (unequal lengths, larger batch)"
+    return (claim_limit("control_not_caught", reason, lift, ("gradient_equivalence",)),)
 
 
 def grade_claim(record: Record, claim: Claim, level: Level, limits: Sequence[Limit]) -> ClaimGrade:

@@ -135,6 +135,27 @@ def comparisons(candidates: Sequence[Candidate]) -> tuple[Comparison, ...]:
     return tuple(found)
 
 
+def across(second: Candidate, first: Candidate, noise_floor: float | None) -> Comparison | None:
+    """The step time of one candidate in two records, second against first; None where either was not measured."""
+    if not first.status == second.status == "ok":
+        return None
+    sides = (rounds_of(second.samples, "step_ms"), rounds_of(first.samples, "step_ms"))
+    ratio = ratio_interval(*sides, (f"{second.name}/second", f"{first.name}/first"))
+    if ratio is None:
+        return None
+    middle, low, high = ratio
+    return Comparison(
+        candidate=second.name,
+        baseline=first.name,
+        quantity="step_ms",
+        ratio=middle,
+        low=low,
+        high=high,
+        noise_floor=noise_floor,
+        verdict=verdict(low, high, noise_floor),
+    )
+
+
 def verdict(low: float, high: float, noise_floor: float | None) -> Verdict:
     """What the 95 % interval of a time ratio says, given the noise floor.
 

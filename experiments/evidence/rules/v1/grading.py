@@ -9,14 +9,14 @@ hold becomes a limit with what would lift it. `gpu_reproduced` needs two records
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 from experiments.evidence.candidate import Candidate
-from experiments.evidence.claim_grading import ClaimGrade, claim_limits, grade_claim
 from experiments.evidence.conclusion import Limit
-from experiments.evidence.gates import failed_gates, missing_gates
 from experiments.evidence.limits import level_limit
 from experiments.evidence.record import Record
+from experiments.evidence.rules.rule_set import Grade
+from experiments.evidence.rules.v1.claim_grading import claim_limits, grade_claim
+from experiments.evidence.rules.v1.gates import failed_gates, missing_gates
 from experiments.evidence.vocabulary import Level
 
 # Checks of a preflight that together mean "the ranges and the exact build hold", whoever made the environment.
@@ -25,31 +25,12 @@ IMAGE_CHECK = "container.image"
 PROFILES = "python tools/environment_preflight.py --list-profiles"
 
 
-@dataclass(frozen=True, slots=True)
-class Grade:
-    """`level` and `limits` of the record (level limits first), and a grade for each claim, in the record's order."""
-
-    level: Level
-    limits: tuple[Limit, ...]
-    claims: tuple[ClaimGrade, ...]
-
-
 def grade(record: Record) -> Grade:
     """What the record proves. Reads neither `evidence_level` nor any limit already written."""
     level, reasons = _level(record)
     about_claims = claim_limits(record)
     claims = tuple(grade_claim(record, claim, level, (*reasons, *about_claims)) for claim in record.claims)
     return Grade(level, (*reasons, *about_claims), claims)
-
-
-def graded(record: Record) -> Record:
-    """The record with level, limits and the claims' levels filled in."""
-    found = grade(record)
-    claims = tuple(
-        replace(claim, level=answer.level, limits=answer.limits)
-        for claim, answer in zip(record.claims, found.claims, strict=True)
-    )
-    return replace(record, evidence_level=found.level, limits=found.limits, claims=claims)
 
 
 def executed(candidate: Candidate) -> bool:
@@ -62,16 +43,35 @@ def executed(candidate: Candidate) -> bool:
 
 
 def _level(record: Record) -> tuple[Level, tuple[Limit, ...]]:
+    early = before_a_card(record)
+    if early is not None:
+        return early
+    reasons = (
+        *off_profile(record),
+        *unregistered(record, again(record)),
+        *_without_floor(record, again(record)),
+        *dirty(record),
+        *_gates(record.candidates),
+    )
+    return "gpu_smoke" if reasons else "gpu_measured", reasons
+
+
+def again(record: Record) -> str:
+    """The command that measures the experiment once more."""
+    return f"python -m experiments run {record.identity.experiment} --run-label NEW"
+
+
+def before_a_card(record: Record) -> tuple[Level, tuple[Limit, ...]] | None:
+    """The level of a record that shows nothing of its profile's card, and why; None for one that may."""
     mode = record.identity.run_mode
-    again = f"python -m experiments run {record.identity.experiment} --run-label NEW"
     if mode == "dry_run":
         return "plan", (
-            level_limit("dry_run", "a dry run: nothing was executed", f"{again} without --run-mode dry_run"),
+            level_limit("dry_run", "a dry run: nothing was executed", f"{again(record)} without --run-mode dry_run"),
         )
     if not any(executed(candidate) for candidate in record.candidates):
         predicted = any(candidate.predictions for candidate in record.candidates)
         reason = "only predictions were computed: not executed" if predicted else "no candidate came as far as a step"
-        return "cpu_mechanism" if predicted else "plan", (level_limit("not_executed", reason, again),)
+        return "cpu_mechanism" if predicted else "plan", (level_limit("not_executed", reason, again(record)),)
     if mode == "cpu_mechanism":
         reason = "ran on CPU: numerics and semantics on this machine, nothing about GPU memory or speed"
         return "cpu_mechanism", (
@@ -79,17 +79,12 @@ def _level(record: Record) -> tuple[Level, tuple[Limit, ...]]:
         )
     if not record.runtime.devices:
         reason = "run mode real_gpu, but the runtime snapshot holds no card"
-        return "cpu_mechanism", (level_limit("no_device", reason, f"check that nvidia-smi answers, then {again}"),)
+        return "cpu_mechanism", (
+            level_limit("no_device", reason, f"check that nvidia-smi answers, then {again(record)}"),
+        )
     if foreign := _other_image(record):
         return "cpu_mechanism", (foreign,)
-    reasons = (
-        *_off_profile(record),
-        *_unregistered(record, again),
-        *_without_floor(record, again),
-        *_dirty(record),
-        *_gates(record.candidates),
-    )
-    return "gpu_smoke" if reasons else "gpu_measured", reasons
+    return None
 
 
 def _other_image(record: Record) -> Limit | None:
@@ -102,7 +97,8 @@ def _other_image(record: Record) -> Limit | None:
     return None
 
 
-def _off_profile(record: Record) -> tuple[Limit, ...]:
+def off_profile(record: Record) -> tuple[Limit, ...]:
+    """Checks of the preflight that did not hold or were not made: the environment is not the profile's."""
     profile, report = record.profile.id, record.profile.preflight
     ask = f"python tools/environment_preflight.py --profile {profile}"
     create = (
@@ -124,7 +120,8 @@ def _off_profile(record: Record) -> tuple[Limit, ...]:
     return tuple(found)
 
 
-def _unregistered(record: Record, again: str) -> tuple[Limit, ...]:
+def unregistered(record: Record, again: str) -> tuple[Limit, ...]:
+    """The workload is none that the experiment registers."""
     if record.workload.registered:
         return ()
     known = (
@@ -144,7 +141,8 @@ def _without_floor(record: Record, again: str) -> tuple[Limit, ...]:
     return (level_limit("no_noise_floor", "the baseline has no finished A/A twin: the noise is not known", again),)
 
 
-def _dirty(record: Record) -> tuple[Limit, ...]:
+def dirty(record: Record) -> tuple[Limit, ...]:
+    """The sources differ from the commit."""
     if not record.source.dirty:
         return ()
     return (
@@ -157,6 +155,11 @@ def _dirty(record: Record) -> tuple[Limit, ...]:
 def _gates(candidates: Sequence[Candidate]) -> tuple[Limit, ...]:
     failed = [name for candidate in candidates for name in failed_gates(candidate)]
     missing = [name for candidate in candidates for name in missing_gates(candidate)]
+    return about_gates(failed, missing)
+
+
+def about_gates(failed: Sequence[str], missing: Sequence[str]) -> tuple[Limit, ...]:
+    """The limits that gates which failed, and gates which were not run, put on the level."""
     found = []
     if failed:
         lift = "look at random state, in-place changes, saved tensors, and which gradients were compared"
