@@ -1,7 +1,8 @@
 """Everything that can be run here, by name: `nox -l`.
 
 One session per profile, made from the registry; each calls the scripts, which own the environments under .envs/ (or
-conda's). lint, tests, bench and docs run in environments that hold requirements/tests.txt and no profile.
+conda's). lint, tests, full, bench and docs run in environments that hold requirements/tests.txt and no profile. lint
+and tests are the gate; full is everything, weekly and before a release (docs/decisions/065-gate-and-full.md).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 import platform
 import sys
 import time
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -38,7 +40,10 @@ nox.options.default_venv_backend = "uv"
 nox.options.reuse_venv = "yes"  # install_checks makes a reused one exact
 os.environ.setdefault("UV_PYTHON_DOWNLOADS", "never")  # a Python that is not here is an error, not a download
 
-ALL_TESTS = ["-n", "logical", "--maxprocesses", "4", "--dist", "loadfile"]
+SPREAD = ["-n", "logical", "--maxprocesses", "4", "--dist", "worksteal"]
+GATE = [*SPREAD, "-m", "not full"]
+SEEDS = (11, 23, 37, 41, 59)  # of the full stage's draws; the first two shuffle the whole suite too
+RACES = 20  # how often the full stage runs what is killed or raced
 COVERED = "tools/environments/*"
 COVERAGE_FLOOR = 95  # percent of lines and branches of COVERED
 ENDS = "This session ends here"  # nox puts a full stop behind what it says: not behind a command to paste
@@ -53,27 +58,53 @@ except LabError as error:
 def lint(session: nox.Session) -> None:
     """静态检查 · ruff, mypy strict, import contracts, generated parts of the documents"""
     install_checks(session)
+    began = time.monotonic()
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
     session.run("mypy")
     session.run("lint-imports")
     session.run("invoke", "assets.check")
+    took, budget = time.monotonic() - began, tomllib.loads((ROOT / ".ci/lanes.toml").read_text("utf-8"))["lint"]["gate"]
+    if took > budget:
+        session.log(f"lane lint went over its budget: {took:.0f} s of {budget} s (.ci/lanes.toml)")
 
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """测试 · all tests, or those named after --; tools/environments covered to 95 %"""
+    """测试 · the tests of the gate, or those named after --"""
+    install_checks(session)
+    session.run("python", "-m", "pytest", *(session.posargs or GATE))
+
+
+@nox.session(default=False)
+def full(session: nox.Session) -> None:
+    """全量 · all tests twice in random order, races twenty times, five seeds, tools/environments covered to 95 %"""
     install_checks(session)
     session.run("coverage", "erase")
-    try:
-        session.run("coverage", "run", "-m", "pytest", *(session.posargs or ALL_TESTS))
-    except nox.command.CommandFailed:
-        # Kills and time limits can lose a race on a crowded machine: what failed has to pass once more, alone.
-        session.run("coverage", "run", "-m", "pytest", "--last-failed", "--last-failed-no-failures", "none")
-    if not session.posargs:
-        # Tests kill children at random moments: one that was writing just then leaves a file without content.
-        session.run("coverage", "combine", "--quiet", env={"PYTHONWARNINGS": "ignore"})
-        session.run("coverage", "report", f"--include={COVERED}", f"--fail-under={COVERAGE_FLOOR}", "--skip-covered")
+    failed: list[str] = []
+
+    def part(name: str, *command: str, **environment: str) -> None:
+        """One part; the others are run even if it fails, since a week passes before the next time."""
+        try:
+            session.run(*command, env=environment)
+        except nox.command.CommandFailed:
+            failed.append(name)
+
+    def drawn(seed: int) -> list[str]:
+        return [*SPREAD, "--stage", "full", "--seed", str(seed), "--hypothesis-seed", str(seed)]
+
+    covered, again, *others = SEEDS
+    part("the suite, covered", "coverage", "run", "-m", "pytest", *drawn(covered), "--shuffle")
+    # Tests kill children at random moments: one that was writing just then leaves a file without content.
+    part("coverage data", "coverage", "combine", "--quiet", PYTHONWARNINGS="ignore")
+    floor = [f"--include={COVERED}", f"--fail-under={COVERAGE_FLOOR}", "--skip-covered"]
+    part("the coverage floor", "coverage", "report", *floor)
+    part("the suite in another order", "python", "-m", "pytest", *drawn(again), "--shuffle")
+    for seed in others:
+        part(f"fuzzing from seed {seed}", "python", "-m", "pytest", *drawn(seed), "-m", "fuzz")
+    part("races", "python", "-m", "pytest", *drawn(covered), "-m", "race", "--repeat", str(RACES))
+    if failed:
+        session.error(f"failed: {', '.join(failed)}")
 
 
 @nox.session(default=False)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from stages import count
 
 from tools.environments import strict_json
 from tools.environments.errors import LabError
@@ -100,13 +101,13 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=count(500), deadline=None)
 @given(JSON)
 def test_strict_values_come_back(value: object) -> None:
     assert strict_json.loads(json.dumps(value, ensure_ascii=False).encode(), "x") == value
 
 
-@settings(max_examples=800, deadline=None)
+@settings(max_examples=count(800), deadline=None)
 @given(
     st.binary(max_size=60) | st.text(alphabet='[]{}",:0123456789.eE+-\\udntrefalsNI \n', max_size=60).map(str.encode)
 )

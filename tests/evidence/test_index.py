@@ -91,6 +91,21 @@ def test_memory_has_to_agree_too() -> None:
     assert not agree(gpu_record(), other)
 
 
+@pytest.mark.parametrize(
+    ("factor", "same"), [(1.009, True), (1 / 1.009, True), (1.011, False), (1 / 1.011, False), (1.1, False)]
+)
+def test_peaks_one_percent_apart_agree_and_those_further_apart_do_not(factor: float, same: bool) -> None:
+    found = second()
+    layer = found.candidates[2]
+    assert layer.memory is not None
+    assert layer.memory.peak_allocated_bytes is not None
+    peak = round(layer.memory.peak_allocated_bytes * factor)
+    moved = replace(layer, memory=replace(layer.memory, peak_allocated_bytes=peak))
+    other = replace(found, candidates=(*found.candidates[:2], moved, found.candidates[3]))
+    assert agree(gpu_record(), other) is same
+    assert agree(other, gpu_record()) is same
+
+
 def test_another_outcome_of_a_candidate_is_no_agreement() -> None:
     found = second()
     fits = candidate("everything kept", "candidate", 400.0, 9)

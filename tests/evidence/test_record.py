@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sample_records import DIGEST, cpu_record, gpu_record
+from stages import count
 
 from experiments.evidence.candidate import Memory, Sample
 from experiments.evidence.codec import from_json, to_json
@@ -132,14 +133,14 @@ JSON_VALUES: st.SearchStrategy[Any] = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=count(150), deadline=None)
 @given(value=JSON_VALUES)
 def test_decoding_anything_answers_with_a_record_or_a_finding(value: Any) -> None:
     with pytest.raises(LabError):
         from_json(Record, value)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=count(200), deadline=None)
 @given(data=st.data(), value=JSON_VALUES)
 def test_decoding_a_record_with_one_value_replaced_never_fails_otherwise(data: st.DataObject, value: Any) -> None:
     document: Any = gpu_record().to_json()

@@ -18,6 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sample_records import KNOBS, cpu_record, gpu_record
+from stages import count
 
 from experiments.evidence import layout_text, store, write_once
 from experiments.evidence.privacy import Known
@@ -317,14 +318,14 @@ def test_the_file_can_be_read_by_people() -> None:
     assert len(text) < 40_000
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=count(200), deadline=None)
 @given(data=st.binary(max_size=200))
 def test_any_bytes_are_a_finding(data: bytes) -> None:
     with pytest.raises(LabError):
         store.parse(data, "here")
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=count(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_a_garbled_record_is_a_record_or_a_finding(data: st.DataObject) -> None:
     whole = bytearray(good())
@@ -336,7 +337,7 @@ def test_a_garbled_record_is_a_record_or_a_finding(data: st.DataObject) -> None:
         str(error).encode("utf-8")
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=count(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     data=st.data(),
     value=st.none() | st.booleans() | st.integers() | st.text(max_size=6) | st.just([]) | st.just({}) | st.floats(),

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sample_records import candidate, samples
+from stages import count
 
 from experiments.evidence.candidate import Sample
 from experiments.evidence.rules.v1.summary import (
@@ -153,7 +154,7 @@ def test_a_ratio_needs_two_sides_and_a_denominator_above_zero() -> None:
     assert ratio_interval({0: [2.0]}, {0: [4.0]}, ("a", "b")) == (0.5, 0.5, 0.5)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=count(40), deadline=None)
 @given(
     rounds=st.dictionaries(
         st.integers(0, 4), st.lists(st.floats(0.001, 1e6), min_size=1, max_size=6), min_size=1, max_size=4

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from stages import count
 
 from experiments.harness import journal
 from experiments.harness.fork import Outcome
@@ -78,7 +79,7 @@ def test_damage_in_the_middle_is_named_by_its_line(path: Path) -> None:
         journal.read(path)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=count(150), deadline=None)
 @given(st.one_of(st.binary(max_size=300), st.recursive(st.none() | st.floats() | st.text(max_size=5), st.lists)))
 def test_any_bytes_are_a_story_or_a_finding(tmp_path_factory: pytest.TempPathFactory, value: object) -> None:
     path = tmp_path_factory.mktemp("any") / journal.NAME

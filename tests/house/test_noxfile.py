@@ -75,7 +75,7 @@ def test_every_profile_is_a_session_with_its_title_and_tags() -> None:
         assert f"[{','.join(profile.tags)}]" in line
         assert line.endswith(f"-> {profile.title_zh} · {profile.title}")
     assert [line.split()[1] for line in listed.splitlines() if line.startswith("* ")] == ["lint", "tests"]
-    assert {"bench", "docs"} <= {line.split()[1] for line in listed.splitlines() if line.startswith("- ")}
+    assert {"full", "bench", "docs"} <= {line.split()[1] for line in listed.splitlines() if line.startswith("- ")}
 
 
 @pytest.mark.parametrize("tag", ["cpu", "cuda", "serving", "multi-gpu"])

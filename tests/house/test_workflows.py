@@ -1,4 +1,4 @@
-"""The GitHub workflow: actionlint finds nothing, the matrix comes from the registry, and its commands exist."""
+"""The GitHub workflows: actionlint finds nothing, the matrix comes from the registry, and their commands exist."""
 
 from __future__ import annotations
 
@@ -17,13 +17,17 @@ from tools.environments.layout import ROOT
 from tools.environments.registry import ci_matrix, registry
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
-(CI,) = WORKFLOWS
+CI, FULL = (ROOT / ".github" / "workflows" / name for name in ("ci.yml", "full.yml"))
+
+
+def load(path: Path) -> dict[Any, Any]:
+    loaded: dict[Any, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return loaded
 
 
 @pytest.fixture(scope="module")
 def workflow() -> dict[str, Any]:
-    loaded: dict[str, Any] = yaml.safe_load(CI.read_text(encoding="utf-8"))
-    return loaded
+    return load(CI)
 
 
 def steps(workflow: dict[str, Any]) -> list[dict[str, Any]]:
@@ -57,7 +61,18 @@ def test_cuda_profiles_plan_and_cpu_profiles_run() -> None:
         assert ("cpu" in profile.tags) == (profile.gpu is None)
 
 
-def test_actions_are_pinned_and_nothing_gets_more_rights_than_reading(workflow: dict[str, Any]) -> None:
+def test_there_is_a_workflow_for_every_push_and_one_for_every_week() -> None:
+    assert [CI, FULL] == WORKFLOWS
+    assert {"push", "pull_request"} <= {*load(CI)[True]}  # YAML 1.1 reads `on` as true
+    assert {*load(FULL)[True]} == {"schedule", "workflow_dispatch"}
+    _minute, _hour, day, month, weekday = load(FULL)[True]["schedule"][0]["cron"].split()
+    assert (day, month, weekday.isdigit()) == ("*", "*", True)
+    assert [step["run"] for step in steps(load(FULL)) if "run" in step] == ["bash .ci/full"]
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_actions_are_pinned_and_nothing_gets_more_rights_than_reading(path: Path) -> None:
+    workflow = load(path)
     assert workflow["permissions"] == {"contents": "read"}
     assert all("permissions" not in job for job in workflow["jobs"].values())
     assert all(re.fullmatch(r"actions/[a-z-]+@v\d+", step["uses"]) for step in steps(workflow) if "uses" in step)
@@ -90,7 +105,13 @@ def test_hadolint_finds_nothing_and_would_find_a_fault(tmp_path: Path) -> None:
 @pytest.mark.network
 @pytest.mark.parametrize(
     ("shell", "name"),
-    [("dash", "tools/validate_cnb_gpu.sh"), ("dash", "cnb/enter.sh"), ("bash", ".ci/run"), ("bash", ".ci/engine")],
+    [
+        ("dash", "tools/validate_cnb_gpu.sh"),
+        ("dash", "cnb/enter.sh"),
+        ("bash", ".ci/run"),
+        ("bash", ".ci/full"),
+        ("bash", ".ci/engine"),
+    ],
 )
 def test_shellcheck_finds_nothing(shell: str, name: str) -> None:
     done = run("shellcheck", "-x", "-s", shell, name, cwd=ROOT)

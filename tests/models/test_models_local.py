@@ -13,6 +13,7 @@ from hub_client_child import save_models
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from loopback_hub import git_blob
+from stages import count
 
 from experiments.models import hub_cache, local, registered_config, safetensors_header, source
 from experiments.models.source_types import ModelAsset, ModelRequest
@@ -137,7 +138,7 @@ _HEADER = st.one_of(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=count(200), deadline=None)
 @given(header=_HEADER, body=st.binary(max_size=20), length=st.one_of(st.none(), st.integers(0, 2**64 - 1)))
 def test_any_bytes_are_a_file_or_a_finding(
     header: bytes, body: bytes, length: int | None, tmp_path_factory: pytest.TempPathFactory

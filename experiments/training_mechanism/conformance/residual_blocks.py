@@ -78,7 +78,7 @@ def plain(block: Block, x: Tensor) -> Tensor:
 def run(stack: Stack, call: Callable[[Block, Tensor], Tensor], *, seed: int = 0, context: Any = None) -> Gradients:
     """Loss and every gradient of one step whose random numbers start at `seed`; gradients are cleared before."""
     stack.zero_grad()
-    torch.manual_seed(seed)
+    torch.default_generator.manual_seed(seed)  # torch's own would format three stacks for cards that are not there
     if context is None:
         loss = stack(call)
     else:

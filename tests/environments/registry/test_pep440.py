@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from packaging.specifiers import InvalidSpecifier, Specifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
+from stages import count
 
 from tools.environments.registry import pep440
 
@@ -62,7 +63,7 @@ def both_parse(text: str) -> bool:
     return answers[0]
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=count(1500), deadline=None)
 @given(versions(), versions())
 def test_order_and_spelling(first: str, second: str) -> None:
     ours, theirs = (pep440.Version(first), pep440.Version(second)), (Version(first), Version(second))
@@ -79,7 +80,7 @@ def test_order_and_spelling(first: str, second: str) -> None:
     assert ours[0].local_text == (theirs[0].local or "")
 
 
-@settings(max_examples=2000, deadline=None)
+@settings(max_examples=count(2000), deadline=None)
 @given(clauses(), versions(), st.sampled_from([True, False]))
 def test_one_clause(clause: str, version: str, prereleases: bool) -> None:
     if both_parse(clause):
@@ -87,7 +88,7 @@ def test_one_clause(clause: str, version: str, prereleases: bool) -> None:
         assert ours == SpecifierSet(clause).contains(version, prereleases=prereleases), (clause, version)
 
 
-@settings(max_examples=800, deadline=None)
+@settings(max_examples=count(800), deadline=None)
 @given(st.lists(clauses(), max_size=3), versions())
 def test_several_clauses(some: list[str], version: str) -> None:
     if all(both_parse(clause) for clause in some):
@@ -110,7 +111,7 @@ def test_every_neighbour(operator: str) -> None:
             assert pep440.Specifier(clause).contains(found + local) == expected, (clause, found + local)
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=count(1500), deadline=None)
 @given(st.text(alphabet="0123456789.!+-_abrcdevpost vVſKİ*\n", max_size=12))
 def test_what_is_a_version(text: str) -> None:
     try:
@@ -122,7 +123,7 @@ def test_what_is_a_version(text: str) -> None:
         assert str(pep440.Version(text)) == expected
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=count(1000), deadline=None)
 @given(st.text(alphabet="<>=!~0123456789.*+-abcdevpost ,;)\t", max_size=12))
 def test_what_is_a_clause(text: str) -> None:
     both_parse(text)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from packaging.markers import Marker, UndefinedComparison, default_environment
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
+from stages import count
 
 from tools.environments.registry import pep508
 
@@ -76,7 +77,7 @@ ENVIRONMENTS = st.fixed_dictionaries(
 ).map(lambda some: {**ENVIRONMENT, **some})
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=count(1500), deadline=None)
 @given(MARKERS, ENVIRONMENTS)
 def test_markers(text: str, environment: dict[str, str]) -> None:
     try:
@@ -93,7 +94,7 @@ def test_markers(text: str, environment: dict[str, str]) -> None:
     assert again.applies(environment) == expected
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=count(1000), deadline=None)
 @given(
     NAMES,
     st.lists(NAMES, max_size=3),
@@ -114,7 +115,7 @@ def test_whole_requirements(name: str, extras: list[str], tail: str, marker: str
     assert Requirement(str(ours)) == theirs
 
 
-@settings(max_examples=2000, deadline=None)
+@settings(max_examples=count(2000), deadline=None)
 @given(st.text(alphabet="abZ0.-_[](),;@<>=!~ '\"\tpython_version", max_size=20))
 def test_what_is_accepted_is_accepted_there_too(text: str) -> None:
     try:

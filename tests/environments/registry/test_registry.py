@@ -18,6 +18,7 @@ import jsonschema
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from stages import count
 
 from tools.environments import profile_session, strict_json
 from tools.environments.errors import EXIT_USAGE, LabError
@@ -332,7 +333,7 @@ def twice(parent: Any, key: Any) -> None:
         parent["extra_" + str(key)] = parent[key]
 
 
-@settings(max_examples=700, deadline=None)
+@settings(max_examples=count(700), deadline=None)
 @given(st.sampled_from(PATHS), st.sampled_from(["replace", "remove", "twice"]), VALUES)
 def test_schema_and_loader_agree_on_mutations(path: tuple[str | int, ...], kind: str, value: object) -> None:
     changes: dict[str, Callable[[Any, Any], None]] = {
@@ -350,7 +351,7 @@ def test_schema_and_loader_agree_on_every_field_with_the_usual_suspects(key: str
     agree(mutate(path, lambda parent, name: parent.__setitem__(name, value)))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=count(300), deadline=None)
 @given(
     st.text(alphabet="=!<>~0123456789.,* \n", max_size=14)
     | st.sampled_from(
@@ -370,13 +371,13 @@ ANY_JSON = st.recursive(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=count(400), deadline=None)
 @given(ANY_JSON)
 def test_any_json_is_refused_not_crashed_on(value: object) -> None:
     agree(value)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=count(200), deadline=None)
 @given(st.integers(0, 20_000), st.binary(max_size=4), st.integers(0, 4))
 def test_a_registry_with_torn_bytes_is_read_or_refused(place: int, put: bytes, cut: int) -> None:
     data = REGISTRY_PATH.read_bytes()

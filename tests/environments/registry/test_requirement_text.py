@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from stages import count
 
 from tools.environments.errors import LabError
 from tools.environments.model import Profile
@@ -137,7 +138,7 @@ LINES = st.lists(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=count(400), deadline=None)
 @given(LINES)
 def test_any_text_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, lines: list[str]) -> None:
     root = tmp_path_factory.mktemp("any")

@@ -180,6 +180,26 @@ def test_what_frees_nothing_and_costs_is_to_be_avoided() -> None:
     assert decided(candidate("a", step=122.0, peak=29.9)).code == "avoid"
 
 
+@pytest.mark.parametrize(
+    ("freed", "code"),
+    [
+        (0.019, "avoid"),
+        (0.021, "adopt_if_memory_bound"),
+        (0.1, "adopt_if_memory_bound"),
+        (0.19, "adopt_if_memory_bound"),
+    ],
+)
+def test_two_percent_of_the_peak_are_worth_a_word(freed: float, code: str) -> None:
+    assert decided(candidate("a", step=122.0, peak=30.0 * (1 - freed))).code == code
+
+
+@pytest.mark.parametrize(("freed", "taken"), [(0.019, "most frees"), (0.021, "Take free:"), (0.1, "Take free:")])
+def test_a_free_lunch_frees_two_percent_of_the_peak_at_least(freed: float, taken: str) -> None:
+    """Beside a candidate that frees much and costs much: below two percent there is nothing to take for nothing."""
+    found = decided(candidate("most", step=200.0, peak=3.0), candidate("free", step=101.0, peak=30.0 * (1 - freed)))
+    assert found.sentence.startswith(taken)
+
+
 def test_offload_that_raises_the_peak_is_to_be_avoided() -> None:
     assert decided(candidate("a", step=122.0, peak=33.0)).code == "avoid"
 

@@ -198,6 +198,13 @@ def test_a_card_that_waits_for_python_is_launch_bound(plan: Plan) -> None:
     assert "launch_bound" not in build(plan, answers).marks
 
 
+@pytest.mark.parametrize(("busy", "bound"), [(7.9, True), (8.1, False), (7.0, True), (9.0, False)])
+def test_a_card_is_launch_bound_below_four_fifths_of_the_step(plan: Plan, busy: float, bound: bool) -> None:
+    """Both sides of the line, close to it and an eighth away: a line drawn at 0.6 calls 7.0 of 10 ms busy enough."""
+    answers = {"gate / bf16": gate(), "measure / bf16 / round 0": measured([10.0, 10.0], busy_ms=busy)}
+    assert ("launch_bound" in build(plan, answers).marks) is bound
+
+
 def run_of(plan: Plan, times: dict[str, list[list[float]]]) -> list[Candidate]:
     answers: dict[str, Outcome] = {}
     for name, rounds in times.items():
