@@ -37,13 +37,13 @@ def prepare_all(
     # what can be refused without a download is refused before the preflight, which takes seconds
     known = [None if one.hub_id else preparing.resolve(one.request) for one in asked]
     facts = [*_preflights(asked, registry, accepted, note)]
-    assets = [asset or preparing.resolve(one.request) for one, asset in zip(asked, known, strict=True)]
+    found = [subject or preparing.resolve(one.request) for one, subject in zip(asked, known, strict=True)]
     devices: dict[RunMode, DeviceFacts] = {}
     ready = []
-    for one, profile, asset in zip(asked, facts, assets, strict=True):
+    for one, profile, subject in zip(asked, facts, found, strict=True):
         request = one.request
         folder = folder_of(request.experiment.name)
-        prepared = preparing.prepare(request, profile, asset, folder, note, devices.get(request.mode))
+        prepared = preparing.prepare(request, profile, subject, folder, note, devices.get(request.mode))
         devices[request.mode] = prepared.plan.device
         ready.append(Ready(request, prepared))
     return tuple(ready)

@@ -32,9 +32,9 @@ from experiments.evidence.vocabulary import JsonValue, Phase
 from tools.environments.errors import LabError
 
 Status = Literal["ok", "oom", "failed"]
-Job = Callable[[Callable[[Phase], None]], Mapping[str, JsonValue]]
+EnterPhase = Callable[[Phase], None]
+Job = Callable[[EnterPhase], Mapping[str, JsonValue]]
 
-PHASES: tuple[Phase, ...] = get_args(Phase)
 HELD = (signal.SIGINT, signal.SIGTERM)
 DISK_FULL = "DiskFull"  # the kind of failure that is nobody's result: the run stops and can be resumed
 _OUT_OF_MEMORY = re.compile(r"out of memory|can't allocate memory|not enough memory|CUBLAS_STATUS_ALLOC_FAILED", re.I)
@@ -58,13 +58,15 @@ class Outcome:
     result: Mapping[str, JsonValue] | None
     died: Died | None
     wall_s: float
+    others: tuple[Mapping[str, JsonValue], ...] = ()  # of ranks 1, 2, ...; `result` is rank 0's
 
     def to_json(self) -> dict[str, JsonValue]:
         """Plain values for the journal."""
         died: JsonValue = None
         if self.died is not None:
             died = {"phase": self.died.phase, "kind": self.died.kind, "message": self.died.message}
-        return {"status": self.status, "result": self.result, "died": died, "wall_s": round(self.wall_s, 4)}
+        others: dict[str, JsonValue] = {"others": list(self.others)} if self.others else {}
+        return {"status": self.status, "result": self.result, "died": died, "wall_s": round(self.wall_s, 4), **others}
 
     @staticmethod
     def from_json(value: Mapping[str, object]) -> Outcome:
@@ -74,10 +76,13 @@ class Outcome:
             raise ValueError("not an outcome")
         if result is not None and not isinstance(result, dict):
             raise TypeError("result is no object")
+        others = value.get("others", [])
+        if not isinstance(others, list) or not all(isinstance(other, dict) for other in others):
+            raise TypeError("others is no list of objects")
         found = None
         if isinstance(died, dict):
             found = Died(phase=cast(Phase, died["phase"]), kind=str(died["kind"]), message=str(died["message"]))
-        return Outcome(status=cast(Status, status), result=result, died=found, wall_s=float(wall))
+        return Outcome(cast(Status, status), result, found, float(wall), tuple(others))
 
 
 def run_forked(job: Job, *, time_limit_s: float) -> Outcome:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from experiments.evidence.subject import ProfileFacts
 from experiments.evidence.vocabulary import RunMode
-from experiments.harness.experiment import Experiment
+from experiments.harness.experiment import AnyExperiment
 from tools.environments.errors import EXIT_USAGE, LabError
 from tools.environments.layout import ROOT
 from tools.environments.model import Profile
@@ -19,7 +19,7 @@ from tools.environments.registry import requirement_text
 from tools.environments.registry.registry import Registry
 
 
-def choose(experiment: Experiment, registry: Registry, wanted: str | None, mode: RunMode | None) -> Profile:
+def choose(experiment: AnyExperiment, registry: Registry, wanted: str | None, mode: RunMode | None) -> Profile:
     """The profile asked for, else the one this environment was made for, else the first that suits the run mode.
 
     Raises LabError (wrong usage) for a profile that is unknown or does not run this experiment.

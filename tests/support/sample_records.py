@@ -26,7 +26,7 @@ from experiments.evidence.record import Calibration, Identity, Procedure, Record
 from experiments.evidence.rules.v2 import statistics
 from experiments.evidence.runtime import Device, Host, Image, RuntimeSnapshot, Threads
 from experiments.evidence.subject import Backend, Model, ProfileFacts, Source, Tokenizer, Workload
-from experiments.harness.candidate_results import QUANTITIES
+from experiments.kinds.training_step.kind import QUANTITIES
 from tools.environments.model import Check, Report
 
 DIGEST = "sha256:" + "ab" * 32

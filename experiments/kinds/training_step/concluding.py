@@ -12,6 +12,7 @@ from experiments.evidence.candidate import Candidate
 from experiments.evidence.conclusion import Claim, Comparison, Decision
 from experiments.evidence.quantities import percent
 from experiments.harness.experiment import Observed
+from experiments.kinds.training_step.training_workload import TrainingWorkload
 
 GIB = 2**30
 
@@ -21,12 +22,12 @@ def gates_hold(candidate: Candidate) -> bool:
     return candidate.checks.finite is True and all(gate.passed for gate in candidate.checks.gates.values())
 
 
-def able(observed: Observed) -> list[Candidate]:
+def able(observed: Observed[TrainingWorkload]) -> list[Candidate]:
     """Candidates that ran and whose gates held: the ones a claim may be about."""
     return [c for c in observed.candidates if c.role == "candidate" and c.status == "ok" and gates_hold(c)]
 
 
-def equivalence(observed: Observed, baseline: str, because: str) -> list[Claim]:
+def equivalence(observed: Observed[TrainingWorkload], baseline: str, because: str) -> list[Claim]:
     """One claim over all candidates whose first gradients and update agree with the baseline."""
     kept = [c for c in able(observed) if _error(c) is not None]
     if not kept:
@@ -43,7 +44,7 @@ def _error(candidate: Candidate) -> float | None:
     return None if gate is None else gate.error
 
 
-def times(observed: Observed, quantity: str = "step_ms") -> list[Claim]:
+def times(observed: Observed[TrainingWorkload], quantity: str = "step_ms") -> list[Claim]:
     """One claim for each comparison in time whose candidate computes the same."""
     names = {candidate.name for candidate in able(observed)}
     return [
@@ -57,7 +58,7 @@ def _time(entry: Comparison) -> str:
     return f"a step of {entry.candidate} takes {entry.ratio:.3f} x that of {entry.baseline}: {entry.verdict}"
 
 
-def memories(observed: Observed) -> list[Claim]:
+def memories(observed: Observed[TrainingWorkload]) -> list[Claim]:
     """One claim for each candidate's peak and residency beside the baseline's."""
     baseline = next((c for c in observed.candidates if c.is_baseline), None)
     if baseline is None or baseline.memory is None:
@@ -98,7 +99,7 @@ def captured(candidate: Candidate) -> bool:
     return candidate.settings.get("captured") is True
 
 
-def stands_in_the_way(observed: Observed) -> Decision | None:
+def stands_in_the_way(observed: Observed[TrainingWorkload]) -> Decision | None:
     """The decision when there is nothing to weigh: nothing ran, a gate failed, or there is nothing to compare with.
 
     A candidate that broke down for a reason of its own (no compiler, no such file) is a result, and no verdict on the
@@ -153,7 +154,7 @@ def names(candidates: Iterable[Candidate]) -> str:
     return ("; " if any("," in name for name in told) else ", ").join(told)
 
 
-def freed(observed: Observed, candidate: Candidate) -> float | None:
+def freed(observed: Observed[TrainingWorkload], candidate: Candidate) -> float | None:
     """Share of the baseline's peak that a candidate frees, 0 to 1; None where either was not measured.
 
     For a step replayed from a CUDA graph what is reserved counts, on both sides: its pool serves nobody else.
@@ -170,7 +171,7 @@ def _taken(candidate: Candidate | None, reserved: bool) -> int | None:
     return memory.peak_reserved_bytes if reserved else memory.peak_allocated_bytes
 
 
-def weighed(observed: Observed) -> Decision:
+def weighed(observed: Observed[TrainingWorkload]) -> Decision:
     """Memory freed against time paid, on a card: the candidate that frees most, and what it costs."""
     baseline = next((c for c in observed.candidates if c.is_baseline), None)
     if baseline is not None and baseline.status == "oom":

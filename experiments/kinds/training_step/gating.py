@@ -1,7 +1,7 @@
 """The gate task and the oracle task, inside a child: gradients and the update of the first step, against references.
 
 The baseline's first process writes the reference; every other candidate, the baseline's twin among them, is compared
-with it and with the float64 oracle. Errors are only measured here; whether they pass is for `gates.py`, in the parent.
+with it and with the float64 oracle. Errors are only measured here; whether they pass is for `findings`, in the parent.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from experiments.evidence.vocabulary import JsonValue
 from experiments.harness.finiteness import finite_or_none, not_finite
+from experiments.harness.fork import EnterPhase
 from experiments.kinds.training_step import dtype_watch, reference
+from experiments.kinds.training_step.answers import Errors, GateAnswer, ReferenceAnswer, Underflow
 from experiments.kinds.training_step.gate_bounds import SMALLEST_NORMAL
-from experiments.kinds.training_step.program import EnterPhase, Program
+from experiments.kinds.training_step.program import Program
 from experiments.kinds.training_step.worker import WorkerContext
 from experiments.mechanisms import decoder_float64
 
@@ -29,15 +30,15 @@ GRADIENTS, UPDATE, ORACLE = "gradients", "update", "oracle"
 class _First:
     """What is kept of the first clean step while it happens."""
 
-    gradient: reference.Errors | None = None
-    oracle: reference.Errors | None = None
+    gradient: Errors | None = None
+    oracle: Errors | None = None
     not_finite: list[str] = field(default_factory=list)
     below_normal: int = 0
     zeros: int = 0
     entries: int = 0
 
 
-def oracle(context: WorkerContext, scratch: Path, enter: EnterPhase) -> Mapping[str, JsonValue]:
+def oracle(context: WorkerContext, scratch: Path, enter: EnterPhase) -> ReferenceAnswer:
     """Gradients of the float64 twin, written as a reference. Answers with its loss."""
     shape, model, batch = context.shape, context.model(), context.batch()
     weights = {name: value.detach().double().requires_grad_() for name, value in model.parameters().items()}
@@ -56,10 +57,10 @@ def oracle(context: WorkerContext, scratch: Path, enter: EnterPhase) -> Mapping[
     gradients = {name: value.grad for name, value in weights.items() if value.grad is not None}
     # on a card the model is large: rounding the oracle to fp32 adds 3e-8 and halves what every gate reads
     reference.write(scratch / ORACLE, gradients, torch.float64 if context.facts.kind == "cpu" else torch.float32)
-    return {"loss": finite_or_none(float(loss.detach()))}
+    return ReferenceAnswer(loss=finite_or_none(float(loss.detach())))
 
 
-def gate(context: WorkerContext, program: Program, scratch: Path, enter: EnterPhase) -> Mapping[str, JsonValue]:
+def gate(context: WorkerContext, program: Program, scratch: Path, enter: EnterPhase) -> GateAnswer:
     """One clean optimizer step from the seeded weights: errors, finiteness, underflow, dtypes, and the scales tried.
 
     A skipped step leaves the weights as they are, so the next try sees the same gradients under half the scale.
@@ -103,25 +104,25 @@ def gate(context: WorkerContext, program: Program, scratch: Path, enter: EnterPh
             break
     enter("other")
     moved = _moved(context, program)
-    update = None
+    update: Errors | None = None
     if writes and not first.not_finite:
         reference.write(scratch / UPDATE, moved, torch.float32)
     elif reference.is_whole(scratch / UPDATE) and not result.skipped:
         update = reference.errors(moved, scratch / UPDATE, where)
-    return {
-        "loss": finite_or_none(float(result.loss)),
-        "skipped": result.skipped,
-        "scales": list(scales),
-        "dtypes": dict(dtypes),
-        "not_finite": list(first.not_finite) + not_finite(parameters),
-        "gradient": _errors(first.gradient),
-        "oracle": _errors(first.oracle),
-        "update": _errors(update),
-        "weight_norm": finite_or_none(_norm(parameters)),
-        "update_norm": finite_or_none(_norm(moved)),
-        "underflow": {"below_normal": first.below_normal, "zeros": first.zeros, "entries": first.entries},
-        "notes": dict(program.notes()),
-    }
+    return GateAnswer(
+        loss=finite_or_none(float(result.loss)),
+        skipped=result.skipped,
+        scales=tuple(scales),
+        dtypes=dict(dtypes),
+        not_finite=(*first.not_finite, *not_finite(parameters)),
+        gradient=first.gradient,
+        oracle=first.oracle,
+        update=update,
+        weight_norm=finite_or_none(_norm(parameters)),
+        update_norm=finite_or_none(_norm(moved)),
+        underflow=Underflow(below_normal=first.below_normal, zeros=first.zeros, entries=first.entries),
+        notes=program.notes(),
+    )
 
 
 def _moved(context: WorkerContext, program: Program) -> dict[str, Tensor]:
@@ -140,16 +141,3 @@ def _norm(tensors: Mapping[str, Tensor]) -> float:
     """L2 norm of all tensors as one vector, summed in float64."""
     norms = [torch.linalg.vector_norm(value.detach(), dtype=torch.float64) for value in tensors.values()]
     return float(torch.linalg.vector_norm(torch.stack(norms)))
-
-
-def _errors(found: reference.Errors | None) -> JsonValue:
-    if found is None:
-        return None
-    return {
-        "overall": found.overall,
-        "worst": found.worst,
-        "worst_name": found.worst_name,
-        "tensors": found.tensors,
-        "not_finite": list(found.not_finite),
-        "reference_norm": found.reference_norm,
-    }

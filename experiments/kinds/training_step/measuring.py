@@ -8,16 +8,17 @@ them.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import torch
 
-from experiments.evidence.vocabulary import JsonValue, Phase
+from experiments.evidence.vocabulary import Phase
 from experiments.harness.device.device import Device
 from experiments.harness.finiteness import finite_or_none, not_finite
-from experiments.kinds.training_step.program import EnterPhase, Program, StepResult
-from experiments.kinds.training_step.training_workload import Workload
+from experiments.harness.fork import EnterPhase
+from experiments.kinds.training_step.answers import MeasureAnswer, PhaseReading
+from experiments.kinds.training_step.program import Program, StepResult
+from experiments.kinds.training_step.training_workload import TrainingWorkload
 
 
 @dataclass(slots=True)
@@ -48,7 +49,7 @@ class _PhaseLedger:
             self.peaks[self.current] = max(peak, self.peaks.get(self.current, 0))
 
 
-def measure(workload: Workload, device: Device, program: Program, enter: EnterPhase) -> Mapping[str, JsonValue]:
+def measure(workload: TrainingWorkload, device: Device, program: Program, enter: EnterPhase) -> MeasureAnswer:
     """Timed steps, memory and phases of one candidate in one fresh process."""
     enter("warm_up")
     for _ in range(workload.warmup):
@@ -73,25 +74,25 @@ def measure(workload: Workload, device: Device, program: Program, enter: EnterPh
     memory = device.memory(process=True)
     state = _state_bytes(program) if device.kind == "cuda" else None
     ledger, phase_ms = _one_step_by_phase(device, program)
-    return {
-        "step_ms": list(step_ms),
-        "wall_ms": list(wall_ms),
-        "busy_ms": _busy_ms(device, program),
-        "losses": [finite_or_none(float(step.loss)) for step in steps],
-        "scales": [None if step.loss_scale is None else float(step.loss_scale) for step in steps],
-        "skipped": [step.skipped for step in steps],
-        "not_finite": not_finite(program.parameters()),
-        "peak_allocated": memory.peak_allocated,
-        "peak_reserved": memory.peak_reserved,
-        "process": memory.process,
-        "after_forward": ledger.after_forward,
-        "state": state,
-        "phases": [
-            {"phase": phase, "peak": ledger.peaks.get(phase), "ms": phase_ms[phase]}
+    return MeasureAnswer(
+        step_ms=tuple(step_ms),
+        wall_ms=tuple(wall_ms),
+        busy_ms=_busy_ms(device, program),
+        losses=tuple(finite_or_none(float(step.loss)) for step in steps),
+        scales=tuple(None if step.loss_scale is None else float(step.loss_scale) for step in steps),
+        skipped=tuple(step.skipped for step in steps),
+        not_finite=tuple(not_finite(program.parameters())),
+        peak_allocated=memory.peak_allocated,
+        peak_reserved=memory.peak_reserved,
+        process=memory.process,
+        after_forward=ledger.after_forward,
+        state=state,
+        phases=tuple(
+            PhaseReading(phase=phase, peak=ledger.peaks.get(phase), ms=phase_ms[phase])
             for phase in dict.fromkeys(ledger.order)
-        ],
-        "notes": dict(program.notes()),
-    }
+        ),
+        notes=program.notes(),
+    )
 
 
 def _one_step_by_phase(device: Device, program: Program) -> tuple[_PhaseLedger, dict[Phase, float]]:

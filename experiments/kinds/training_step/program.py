@@ -15,11 +15,12 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from experiments.evidence.vocabulary import JsonValue, Phase
+from experiments.evidence.vocabulary import Phase
+from experiments.harness.fork import EnterPhase
+from experiments.kinds.training_step.answers import Notes
 from experiments.mechanisms.loss_head import chunked_loss, full_loss
 from experiments.models.causal_lm import CausalLanguageModel
 
-EnterPhase = Callable[[Phase], None]
 # Called when the gradients of the whole effective batch are complete and nothing has been moved yet: it is given the
 # factor by which they are too large (the loss scale, or one) as a 0-dim tensor, and may change them in place.
 GradientsReady = Callable[[Tensor], None]
@@ -62,8 +63,8 @@ class Program(Protocol):
     def free(self) -> None:
         """Let go of gradients and of all that the next step would make again."""
 
-    def notes(self) -> Mapping[str, JsonValue]:
-        """What the candidate has to tell besides: dtypes by stage, bytes moved, versions of peers."""
+    def notes(self) -> Notes:
+        """What the candidate has to tell besides: bytes moved, versions of peers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,9 +148,9 @@ class TrainingStep:
         """Gradients go; weights and optimizer state stay."""
         self.optimizer.zero_grad(set_to_none=True)
 
-    def notes(self) -> Mapping[str, JsonValue]:
+    def notes(self) -> Notes:
         """The plain step has nothing to tell."""
-        return {}
+        return Notes()
 
     def _autocast(self) -> AbstractContextManager[object]:
         if self.mechanism.autocast is None:

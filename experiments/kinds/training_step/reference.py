@@ -19,21 +19,11 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from experiments.kinds.training_step.answers import Errors
+
 SLICE = 2**24  # entries compared at a time: bounds the device memory a comparison takes
 # Called with the name, a slice of the tensor as it was given (scaled), and the same slice of the reference.
 Look = Callable[[str, Tensor, Tensor], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Errors:
-    """How far tensors lie from their references. Errors are relative L2 norms; None where one could not be formed."""
-
-    overall: float | None  # over all tensors as one vector
-    worst: float | None
-    worst_name: str
-    tensors: int
-    not_finite: tuple[str, ...]
-    reference_norm: float
 
 
 def write(folder: Path, tensors: Mapping[str, Tensor], dtype: torch.dtype, scale: float = 1.0) -> None:

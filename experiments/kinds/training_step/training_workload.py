@@ -4,35 +4,32 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from experiments.evidence.digests import digest_of
 from experiments.evidence.vocabulary import JsonValue
+from experiments.harness.measured_workload import (
+    MOST_ROUNDS,
+    MOST_STEPS,
+    MeasuredWorkload,
+    check_bounds,
+    check_samples,
+    check_seed,
+)
 from experiments.models.registered_config import DecoderShape
 from tools.environments.errors import EXIT_USAGE, LabError
-from tools.environments.strict_json import LARGEST_INTEGER
 
 MOST_TOKENS = 2**24  # in one effective batch, whose rows are built in memory: far above what a card can train on
-MOST_SAMPLES = 25_000  # measured steps of all candidates: about 300 bytes each, in a record of at most 8 MiB
-MOST_STEPS = 10_000  # in one process
-MOST_ROUNDS = 1000  # each is a fresh process per candidate
 MOST_PIECES = 2**20
-LARGEST_SEED = LARGEST_INTEGER - 1  # torch takes 64 bits, a record's integers 53
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Workload:
-    """A training workload. Steps and rounds count optimizer steps and fresh processes per candidate."""
+class TrainingWorkload(MeasuredWorkload):
+    """A training workload: one repetition is one optimizer step. Never widened: records name it by its digest."""
 
-    name: str
     model: str
     batch: int  # rows in one effective batch
     sequence: int  # positions in a row
-    steps: int  # measured steps in each process
-    warmup: int  # steps before them, a fixed number
-    rounds: int  # processes per candidate
-    seed: int = 0
     optimizer: Literal["sgd", "adamw"] = "sgd"
     learning_rate: float = 0.05
     piece_of: int = 1  # this batch is one of so many pieces of an optimizer step: its loss is divided by all tokens
@@ -61,47 +58,18 @@ class Workload:
         """Positions that carry a loss in one effective batch."""
         return sum(self.row_lengths or (self.sequence,) * self.batch)
 
-    def knobs(self) -> dict[str, JsonValue]:
-        """Every knob but the name, as JSON values: what the digest covers."""
-        values = asdict(self)
-        del values["name"]
-        return values
 
-    def digest(self) -> str:
-        """Names this workload: two runs are compared only where it agrees."""
-        return digest_of(self.knobs())
-
-
-def changed(registered: Workload, **knobs: object) -> Workload:
-    """The workload with the knobs a user gave; None leaves a knob as registered."""
-    return replace(registered, **{key: value for key, value in knobs.items() if value is not None})  # type: ignore[arg-type]
-
-
-def _out_of_bounds(option: str, value: int, words: str, beyond: str, bound: int) -> LabError:
-    return LabError(
-        wanted=f"a whole number of {words} {bound}",
-        found=str(value),
-        next=f"leave {option} out to take the registered workload, or give {bound} or {beyond}",
-        where=option,
-        code=EXIT_USAGE,
-    )
-
-
-def check(workload: Workload, shape: DecoderShape) -> None:
+def check(workload: TrainingWorkload, shape: DecoderShape) -> None:
     """Refuse a workload that cannot mean anything. Raises LabError (wrong usage) naming the option to change."""
     check_seed(workload.seed)
-    for option, value, least, most in (
+    check_bounds(
         ("--batch", workload.batch, 1, None),  # its upper end hangs on the sequence: see below
         ("--sequence", workload.sequence, 2, None),
         ("--steps", workload.steps, 1, MOST_STEPS),
         ("--rounds", workload.rounds, 1, MOST_ROUNDS),
         ("--warmup", workload.warmup, 0, MOST_STEPS),
         ("--piece-of", workload.piece_of, 1, MOST_PIECES),
-    ):
-        if value < least:
-            raise _out_of_bounds(option, value, "at least", "more", least)
-        if most is not None and value > most:
-            raise _out_of_bounds(option, value, "at most", "less", most)
+    )
     if workload.sequence > shape.positions:
         raise LabError(
             wanted=f"a sequence within the {shape.positions} positions of {workload.model}",
@@ -121,32 +89,7 @@ def check(workload: Workload, shape: DecoderShape) -> None:
     check_samples(workload, timed=1)
 
 
-def check_seed(seed: int) -> None:
-    """Refuse a seed that a record cannot hold. Raises LabError (wrong usage)."""
-    if abs(seed) > LARGEST_SEED:
-        raise LabError(
-            wanted=f"a seed from -{LARGEST_SEED} to {LARGEST_SEED}",
-            found=str(seed),
-            next="leave --seed out to take the registered one, or give a smaller number",
-            where="--seed",
-            code=EXIT_USAGE,
-        )
-
-
-def check_samples(workload: Workload, timed: int) -> None:
-    """Refuse more measured steps than a record holds, `timed` candidates together. Raises LabError (wrong usage)."""
-    if workload.rounds * workload.steps * timed > MOST_SAMPLES:
-        of_all = f" x {timed} timed candidates" if timed > 1 else ""
-        raise LabError(
-            wanted=f"at most {MOST_SAMPLES} measured steps in one run, which is what a record holds",
-            found=f"{workload.rounds} rounds x {workload.steps} steps{of_all}",
-            next="give fewer --steps or --rounds",
-            where="--steps, --rounds",
-            code=EXIT_USAGE,
-        )
-
-
-def shorter(workload: Workload) -> Workload | None:
+def shorter(workload: TrainingWorkload) -> TrainingWorkload | None:
     """The next step down the page's ladder after an OOM: first a shorter sequence, then fewer rows; None at its end."""
     if workload.sequence >= 512:
         return replace(workload, sequence=workload.sequence // 2)

@@ -2,65 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib import import_module
-from pathlib import Path
 
 import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from experiments.evidence.vocabulary import JsonValue
-from experiments.harness.device.device import CONTEXT_GIB, GIB, Device
-from experiments.harness.experiment import CandidateSpec, DeviceFacts
+from experiments.harness.task_context import TaskContext
 from experiments.kinds.training_step.program import MicroBatch, Program
-from experiments.kinds.training_step.training_workload import Workload
+from experiments.kinds.training_step.training_workload import TrainingWorkload
 from experiments.models import causal_lm, registered_config
 from experiments.models.batches import training_rows
 from experiments.models.causal_lm import CausalLanguageModel
 from experiments.models.registered_config import DecoderShape
 from experiments.models.source_types import ModelAsset
 
-Probe = Callable[["WorkerContext"], Mapping[str, JsonValue]]
 
-
-@dataclass(frozen=True, slots=True)
-class WorkerContext:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerContext(TaskContext[TrainingWorkload]):
     """One candidate in one child. Everything built from it is the same in every child with the same context."""
 
-    workload: Workload
-    spec: CandidateSpec
-    facts: DeviceFacts
     asset: ModelAsset
-    cap_gib: float | None = None
-    threads: int = 1
-    peer_path: Path | None = None
-
-    @property
-    def device(self) -> Device:
-        """The device the run is on."""
-        return Device(self.facts.kind)
 
     @property
     def shape(self) -> DecoderShape:
         """The model's sizes."""
         return registered_config.shape(self.asset.config)
-
-    def prepare(self) -> None:
-        """Pin what must not vary: threads, seed, the fp32 matmul format, the memory cap. Call before anything else."""
-        torch.set_num_threads(self.threads)
-        torch.manual_seed(self.workload.seed)
-        torch.set_float32_matmul_precision("highest")
-        self.device.limit_memory(self.cap_gib, self.facts.context_bytes)
-
-    def allowed_bytes(self) -> int | None:
-        """Device memory this run may use, cap and context considered; None on CPU."""
-        card = self.facts.card
-        if card is None or card.memory_bytes is None:
-            return None
-        limit = card.memory_bytes if self.cap_gib is None else min(card.memory_bytes, int(self.cap_gib * GIB))
-        return limit - int(self.facts.context_bytes or CONTEXT_GIB * GIB)
 
     def model(self) -> CausalLanguageModel:
         """The model in fp32, its dropout as the workload says, weights from the workload's seed or from its files."""
@@ -90,9 +59,3 @@ def builder(module: str) -> Callable[[WorkerContext], Program]:
     """The `build` of an experiment's worker module."""
     build: Callable[[WorkerContext], Program] = import_module(module).build
     return build
-
-
-def probe(module: str, name: str) -> Probe:
-    """One of its probes."""
-    probes: Mapping[str, Probe] = import_module(module).PROBES
-    return probes[name]

@@ -13,9 +13,10 @@ from experiments.kinds.training_step.concluding import (
     times,
     weighed,
 )
+from experiments.kinds.training_step.training_workload import TrainingWorkload
 
 
-def conclude(observed: Observed) -> tuple[tuple[Claim, ...], Decision]:
+def conclude(observed: Observed[TrainingWorkload]) -> tuple[tuple[Claim, ...], Decision]:
     """Claims with their candidates, and the decision. Levels are for `grade`."""
     claims = [
         *equivalence(observed, "none", "the layers were computed twice, from the same inputs"),
@@ -26,7 +27,7 @@ def conclude(observed: Observed) -> tuple[tuple[Claim, ...], Decision]:
     return tuple(claims), _decision(observed)
 
 
-def _dropout(observed: Observed) -> list[Claim]:
+def _dropout(observed: Observed[TrainingWorkload]) -> list[Claim]:
     claims = []
     for (candidate, _), answer in observed.probes.items():
         kept, lost = answer.get("kept_error"), answer.get("lost_error")
@@ -41,7 +42,7 @@ def _dropout(observed: Observed) -> list[Claim]:
     return claims
 
 
-def _decision(observed: Observed) -> Decision:
+def _decision(observed: Observed[TrainingWorkload]) -> Decision:
     found = stands_in_the_way(observed)
     if found is not None:
         return found

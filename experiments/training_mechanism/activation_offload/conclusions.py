@@ -14,12 +14,13 @@ from experiments.kinds.training_step.concluding import (
     times,
     weighed,
 )
+from experiments.kinds.training_step.training_workload import TrainingWorkload
 
 CHECKPOINTED, WITH_INPUTS = "checkpoint every layer", "checkpoint + layer inputs offloaded"
 OVERLAPPED, PEER = "overlapped", "TRL OffloadActivations"
 
 
-def conclude(observed: Observed) -> tuple[tuple[Claim, ...], Decision]:
+def conclude(observed: Observed[TrainingWorkload]) -> tuple[tuple[Claim, ...], Decision]:
     """Claims with their candidates, and the decision. Levels are for `grade`."""
     claims = equivalence(observed, "none", "offloading moves bytes and computes nothing")
     if observed.device.kind == "cuda":
@@ -27,7 +28,7 @@ def conclude(observed: Observed) -> tuple[tuple[Claim, ...], Decision]:
     return tuple(claims), _decision(observed)
 
 
-def _beside(observed: Observed) -> list[Claim]:
+def _beside(observed: Observed[TrainingWorkload]) -> list[Claim]:
     """Candidates against each other where the page's question is not about the baseline."""
     claims = []
     for mine, other in ((WITH_INPUTS, CHECKPOINTED), (OVERLAPPED, PEER)):
@@ -41,7 +42,7 @@ def _beside(observed: Observed) -> list[Claim]:
     return claims
 
 
-def _floor(observed: Observed) -> list[Claim]:
+def _floor(observed: Observed[TrainingWorkload]) -> list[Claim]:
     candidate, baseline = observed.candidate(OVERLAPPED), next((c for c in observed.candidates if c.is_baseline), None)
     step, base = _median(candidate, "step_ms"), _median(baseline, "step_ms")
     floors = [floor.floor for floor in candidate.floors if floor.quantity == "step_ms"] if candidate else []
@@ -55,7 +56,7 @@ def _floor(observed: Observed) -> list[Claim]:
     return [Claim(kind="time", statement=statement, candidates=(OVERLAPPED,))]
 
 
-def _ratio(observed: Observed, mine: str, other: str, quantity: str) -> float | None:
+def _ratio(observed: Observed[TrainingWorkload], mine: str, other: str, quantity: str) -> float | None:
     good = {candidate.name for candidate in able(observed)}
     top, bottom = _median(observed.candidate(mine), quantity), _median(observed.candidate(other), quantity)
     return None if top is None or not bottom or not {mine, other} <= good else top / bottom
@@ -65,7 +66,7 @@ def _median(candidate: Candidate | None, quantity: str) -> float | None:
     return None if candidate is None else candidate.median(quantity)
 
 
-def _decision(observed: Observed) -> Decision:
+def _decision(observed: Observed[TrainingWorkload]) -> Decision:
     found = stands_in_the_way(observed)
     if found is not None:
         return found

@@ -7,16 +7,15 @@ recipe, a token's weight would depend on the length of its neighbours.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import accelerate
 import torch
 from torch import Tensor
 
-from experiments.evidence.vocabulary import JsonValue
+from experiments.harness.fork import EnterPhase
+from experiments.kinds.training_step.answers import Notes
 from experiments.kinds.training_step.program import (
-    EnterPhase,
     GradientsReady,
     StepResult,
     TrainingStep,
@@ -76,6 +75,6 @@ class AccelerateStep(TrainingStep):
         scaler = self._accelerator.scaler
         return None if scaler is None else scaler.scale(self._one)
 
-    def notes(self) -> Mapping[str, JsonValue]:
+    def notes(self) -> Notes:
         """Which Accelerate this was."""
-        return {"peer": f"accelerate {accelerate.__version__}"}
+        return Notes(peer=f"accelerate {accelerate.__version__}")

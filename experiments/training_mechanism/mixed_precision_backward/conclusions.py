@@ -7,11 +7,12 @@ from experiments.evidence.conclusion import Claim, Decision
 from experiments.evidence.quantities import percent
 from experiments.harness.experiment import Observed
 from experiments.kinds.training_step.concluding import able, equivalence, gates_hold, memories, stands_in_the_way, times
+from experiments.kinds.training_step.training_workload import TrainingWorkload
 
 COLLAPSE = 2.0**-4  # a scale that fell below this share of where it began has skipped many steps in a row
 
 
-def conclude(observed: Observed) -> tuple[tuple[Claim, ...], Decision]:
+def conclude(observed: Observed[TrainingWorkload]) -> tuple[tuple[Claim, ...], Decision]:
     """Claims with their candidates, and the decision. Levels are for `grade`."""
     claims = [*equivalence(observed, "fp32", "within what rounding allows"), *_scaler(observed)]
     if observed.device.kind == "cuda":
@@ -27,7 +28,7 @@ def collapsed(candidate: Candidate) -> tuple[float, float] | None:
     return None
 
 
-def _scaler(observed: Observed) -> list[Claim]:
+def _scaler(observed: Observed[TrainingWorkload]) -> list[Claim]:
     claims = []
     for candidate in observed.candidates:
         trace = candidate.numerics.scaler if candidate.numerics else None
@@ -41,7 +42,7 @@ def _scaler(observed: Observed) -> list[Claim]:
     return claims
 
 
-def _decision(observed: Observed) -> Decision:
+def _decision(observed: Observed[TrainingWorkload]) -> Decision:
     found = stands_in_the_way(observed)
     if found is not None:
         return found
@@ -58,7 +59,7 @@ def _decision(observed: Observed) -> Decision:
     return Decision(code="numerics_ok", sentence=_numerics_sentence(observed, measured))
 
 
-def _numerics_sentence(observed: Observed, measured: list[Candidate]) -> str:
+def _numerics_sentence(observed: Observed[TrainingWorkload], measured: list[Candidate]) -> str:
     kept = [candidate.name for candidate in able(observed)]
     said = [f"{' and '.join(kept)} keep the gradients within their rounding" if kept else "only fp32 ran"]
     if any(c.numerics and c.numerics.scaler for c in measured):
@@ -71,7 +72,7 @@ def _numerics_sentence(observed: Observed, measured: list[Candidate]) -> str:
     return "; ".join(said) + ". This says nothing about speed."
 
 
-def _on_a_card(observed: Observed) -> Decision:
+def _on_a_card(observed: Observed[TrainingWorkload]) -> Decision:
     allowed = {candidate.name for candidate in able(observed)}
     compared = [c for c in observed.comparisons if c.quantity == "step_ms" and c.candidate in allowed]
     faster = [c for c in compared if c.verdict == "faster" and c.ratio is not None]

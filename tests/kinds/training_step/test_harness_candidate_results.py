@@ -6,22 +6,24 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from sample_plans import plan_of
+from sample_plans import plan_of, subject_of
 
 from experiments.evidence.candidate import Candidate, Floor, Prediction
 from experiments.evidence.rules.v1 import summary
 from experiments.evidence.runtime_snapshot import collect
 from experiments.harness import candidate_results, recording
-from experiments.harness.experiment import CandidateSpec, Forecast, ForecastRequest
+from experiments.harness.experiment import CandidateSpec, Forecast
 from experiments.harness.fork import Died, Outcome
 from experiments.harness.plan import Plan
 from experiments.harness.preparing import with_twin
-from experiments.kinds.training_step.training_workload import Workload
-from experiments.models import registered_config
+from experiments.kinds.training_step.kind import KIND
+from experiments.kinds.training_step.training_experiment import ForecastRequest
+from experiments.kinds.training_step.training_workload import TrainingWorkload
 from experiments.training_mechanism.mixed_precision_backward.experiment import EXPERIMENT
 
-SHAPE = replace(registered_config.shape(registered_config.config("tiny-qwen2")), positions=1024)
-WORKLOAD = Workload(name="w", model="tiny-qwen2", batch=4, sequence=1024, steps=2, warmup=1, rounds=2)
+TINY = subject_of("tiny-qwen2")
+SUBJECT = replace(TINY, asset=replace(TINY.asset, config={**TINY.asset.config, "max_position_embeddings": 1024}))
+WORKLOAD = TrainingWorkload(name="w", model="tiny-qwen2", batch=4, sequence=1024, steps=2, warmup=1, rounds=2)
 SPECS = with_twin(
     (
         CandidateSpec(name="fp32", role="baseline", settings={"head": "full"}),
@@ -31,7 +33,7 @@ SPECS = with_twin(
 
 
 @pytest.fixture
-def plan() -> Plan:
+def plan() -> Plan[Any]:
     return replace(plan_of(EXPERIMENT), workload=WORKLOAD, specs=SPECS)
 
 
@@ -55,13 +57,24 @@ def measured(step_ms: list[float], **change: Any) -> Outcome:
         "after_forward": None,
         "state": None,
         "phases": [],
-        "notes": {},
+        "notes": {"peer": None, "transferred_bytes": None},
     }
     return ok(**{**result, **change})
 
 
 def gate(error: float | None = 1e-3, **change: Any) -> Outcome:
-    errors = None if error is None else {"overall": error, "worst": error, "worst_name": "w", "tensors": 3}
+    errors = (
+        None
+        if error is None
+        else {
+            "overall": error,
+            "worst": error,
+            "worst_name": "w",
+            "tensors": 3,
+            "not_finite": [],
+            "reference_norm": 1.0,
+        }
+    )
     result: dict[str, Any] = {
         "loss": 1.0,
         "not_finite": [],
@@ -74,22 +87,21 @@ def gate(error: float | None = 1e-3, **change: Any) -> Outcome:
         "underflow": {"below_normal": 0, "zeros": 0, "entries": 10},
         "scales": [],
         "skipped": False,
-        "notes": {},
+        "notes": {"peer": None, "transferred_bytes": None},
     }
     return ok(**{**result, **change})
 
 
-def build(plan: Plan, answers: dict[str, Outcome], name: str = "bf16", **change: Any) -> Candidate:
+def build(plan: Plan[Any], answers: dict[str, Outcome], name: str = "bf16", **change: Any) -> Candidate:
     experiment = replace(EXPERIMENT, **change) if change else EXPERIMENT
-    repeated = candidate_results.repeated_errors(plan, answers)
-    return candidate_results.candidate(experiment, plan, SHAPE, plan.spec(name), answers, None, repeated)
+    return candidate_results.candidate(experiment, plan, SUBJECT, plan.spec(name), answers, None)
 
 
 def died(status: Any, kind: str, phase: Any = "backward") -> Outcome:
     return Outcome(status, None, Died(phase, kind, "words"), 1.0)
 
 
-def test_an_oom_is_a_result_with_its_phase_and_the_next_step_of_the_ladder(plan: Plan) -> None:
+def test_an_oom_is_a_result_with_its_phase_and_the_next_step_of_the_ladder(plan: Plan[Any]) -> None:
     answers = {"gate / bf16": gate(), "measure / bf16 / round 0": died("oom", "OutOfMemoryError")}
     found = build(plan, answers)
     assert found.status == "oom"
@@ -100,7 +112,7 @@ def test_an_oom_is_a_result_with_its_phase_and_the_next_step_of_the_ladder(plan:
     assert found.memory is None
 
 
-def test_a_kill_in_a_later_round_keeps_the_samples_before_it(plan: Plan) -> None:
+def test_a_kill_in_a_later_round_keeps_the_samples_before_it(plan: Plan[Any]) -> None:
     answers = {
         "gate / bf16": gate(),
         "measure / bf16 / round 0": measured([1.0, 2.0]),
@@ -111,7 +123,7 @@ def test_a_kill_in_a_later_round_keeps_the_samples_before_it(plan: Plan) -> None
     assert [sample.values["step_ms"] for sample in found.samples] == [1.0, 2.0]
 
 
-def test_a_loss_that_is_not_finite_is_a_failure(plan: Plan) -> None:
+def test_a_loss_that_is_not_finite_is_a_failure(plan: Plan[Any]) -> None:
     answers = {"gate / bf16": gate(), "measure / bf16 / round 0": measured([1.0, 1.0], losses=[1.0, None])}
     found = build(plan, answers)
     assert found.failure is not None
@@ -119,7 +131,7 @@ def test_a_loss_that_is_not_finite_is_a_failure(plan: Plan) -> None:
     assert "measured step 1" in found.failure.message
 
 
-def test_a_skipped_step_may_lose_its_loss_and_never_counts_in_the_median(plan: Plan) -> None:
+def test_a_skipped_step_may_lose_its_loss_and_never_counts_in_the_median(plan: Plan[Any]) -> None:
     result = measured([1.0, 99.0], losses=[1.0, None], skipped=[False, True], scales=[4.0, 4.0])
     found = build(plan, {"gate / bf16": gate(), "measure / bf16 / round 0": result})
     assert found.status == "ok"
@@ -128,7 +140,7 @@ def test_a_skipped_step_may_lose_its_loss_and_never_counts_in_the_median(plan: P
     assert found.summary.median("step_ms") == 1.0
 
 
-def test_nothing_measured_is_null_everywhere(plan: Plan) -> None:
+def test_nothing_measured_is_null_everywhere(plan: Plan[Any]) -> None:
     found = build(plan, {})
     assert (found.summary, found.memory, found.numerics) == (None, None, None)
     assert found.checks.finite is None
@@ -137,7 +149,7 @@ def test_nothing_measured_is_null_everywhere(plan: Plan) -> None:
     assert found.status == "failed"
 
 
-def test_memory_that_is_known_in_part_stays_null_in_the_other(plan: Plan) -> None:
+def test_memory_that_is_known_in_part_stays_null_in_the_other(plan: Plan[Any]) -> None:
     result = measured([1.0], process=12_433 * 2**20)
     found = build(plan, {"gate / bf16": gate(), "measure / bf16 / round 0": result})
     assert found.memory is not None
@@ -145,7 +157,7 @@ def test_memory_that_is_known_in_part_stays_null_in_the_other(plan: Plan) -> Non
     assert found.memory.peak_allocated_bytes is None
 
 
-def test_the_largest_of_the_rounds_is_the_peak_and_its_phase_is_named(plan: Plan) -> None:
+def test_the_largest_of_the_rounds_is_the_peak_and_its_phase_is_named(plan: Plan[Any]) -> None:
     def result(peak: int) -> Outcome:
         phases = [{"phase": "forward", "peak": 5, "ms": 1.0}, {"phase": "loss_head", "peak": peak, "ms": 1.0}]
         return measured([1.0], peak_allocated=peak, phases=phases)
@@ -156,7 +168,7 @@ def test_the_largest_of_the_rounds_is_the_peak_and_its_phase_is_named(plan: Plan
     assert (memory.peak_allocated_bytes, memory.peak_phase) == (9, "loss_head")
 
 
-def test_a_gradient_that_is_not_finite_fails_its_gates(plan: Plan) -> None:
+def test_a_gradient_that_is_not_finite_fails_its_gates(plan: Plan[Any]) -> None:
     result = gate(None, not_finite=["w"])
     found = build(plan, {"gate / bf16": result, "measure / bf16 / round 0": measured([1.0])})
     assert found.checks.finite is False
@@ -165,7 +177,7 @@ def test_a_gradient_that_is_not_finite_fails_its_gates(plan: Plan) -> None:
     assert found.checks.gates["gradient"].error is None
 
 
-def test_an_error_beyond_rounding_fails_and_the_repetition_widens_the_yardstick(plan: Plan) -> None:
+def test_an_error_beyond_rounding_fails_and_the_repetition_widens_the_yardstick(plan: Plan[Any]) -> None:
     answers = {"gate / bf16": gate(0.5), "measure / bf16 / round 0": measured([1.0])}
     checks = build(plan, answers).checks
     assert "gradient" in checks.gates
@@ -177,7 +189,7 @@ def test_an_error_beyond_rounding_fails_and_the_repetition_widens_the_yardstick(
     assert "A/A error 6.0e-01" in checks.gates["gradient"].yardstick
 
 
-def test_a_prediction_gets_its_residual_and_a_floor_its_distance(plan: Plan) -> None:
+def test_a_prediction_gets_its_residual_and_a_floor_its_distance(plan: Plan[Any]) -> None:
     def forecast(request: ForecastRequest) -> Forecast:
         step = Prediction(quantity="step_ms", formula="f", unit="ms", predicted=4.0)
         peak = Prediction(quantity="peak_allocated_bytes", formula="f", unit="bytes", predicted=8)
@@ -191,7 +203,7 @@ def test_a_prediction_gets_its_residual_and_a_floor_its_distance(plan: Plan) -> 
     assert found.floors[0].distance == 2.5
 
 
-def test_a_card_that_waits_for_python_is_launch_bound(plan: Plan) -> None:
+def test_a_card_that_waits_for_python_is_launch_bound(plan: Plan[Any]) -> None:
     answers = {"gate / bf16": gate(), "measure / bf16 / round 0": measured([10.0, 10.0], busy_ms=3.0)}
     assert "launch_bound" in build(plan, answers).marks
     answers["measure / bf16 / round 0"] = measured([10.0, 10.0], busy_ms=9.5)
@@ -199,13 +211,13 @@ def test_a_card_that_waits_for_python_is_launch_bound(plan: Plan) -> None:
 
 
 @pytest.mark.parametrize(("busy", "bound"), [(7.9, True), (8.1, False), (7.0, True), (9.0, False)])
-def test_a_card_is_launch_bound_below_four_fifths_of_the_step(plan: Plan, busy: float, bound: bool) -> None:
+def test_a_card_is_launch_bound_below_four_fifths_of_the_step(plan: Plan[Any], busy: float, bound: bool) -> None:
     """Both sides of the line, close to it and an eighth away: a line drawn at 0.6 calls 7.0 of 10 ms busy enough."""
     answers = {"gate / bf16": gate(), "measure / bf16 / round 0": measured([10.0, 10.0], busy_ms=busy)}
     assert ("launch_bound" in build(plan, answers).marks) is bound
 
 
-def run_of(plan: Plan, times: dict[str, list[list[float]]]) -> list[Candidate]:
+def run_of(plan: Plan[Any], times: dict[str, list[list[float]]]) -> list[Candidate]:
     answers: dict[str, Outcome] = {}
     for name, rounds in times.items():
         answers[f"gate / {name}"] = gate()
@@ -214,7 +226,7 @@ def run_of(plan: Plan, times: dict[str, list[list[float]]]) -> list[Candidate]:
     return [build(plan, answers, name) for name in times]
 
 
-def test_a_difference_smaller_than_that_between_twins_is_no_difference(plan: Plan) -> None:
+def test_a_difference_smaller_than_that_between_twins_is_no_difference(plan: Plan[Any]) -> None:
     """The same configuration differed by 20 % between its own two processes: 15 % faster means nothing here."""
     times = {"fp32": [[100.0] * 5] * 2, "fp32 (again)": [[120.0] * 5] * 2, "bf16": [[85.0] * 5] * 2}
     candidates = run_of(plan, times)
@@ -224,7 +236,7 @@ def test_a_difference_smaller_than_that_between_twins_is_no_difference(plan: Pla
     assert comparison.verdict not in ("faster", "slower")
 
 
-def test_a_difference_beyond_the_noise_is_one(plan: Plan) -> None:
+def test_a_difference_beyond_the_noise_is_one(plan: Plan[Any]) -> None:
     times = {
         "fp32": [[100.0, 101.0, 99.0]] * 2,
         "fp32 (again)": [[100.5, 101.0, 99.5]] * 2,
@@ -244,52 +256,54 @@ def predicting(quantity: str) -> Any:
 
 
 @pytest.mark.parametrize(("quantity", "ratio"), [("step_ratio", 1.5), ("busy_ratio", 1.1)])
-def test_a_predicted_ratio_is_measured_once_all_candidates_are_there(plan: Plan, quantity: str, ratio: float) -> None:
+def test_a_predicted_ratio_is_measured_once_all_candidates_are_there(
+    plan: Plan[Any], quantity: str, ratio: float
+) -> None:
     answers: dict[str, Outcome] = {}
     for name, step, busy in (("fp32", 100.0, 90.0), ("bf16", 150.0, 99.0)):
         answers[f"gate / {name}"] = gate()
         answers[f"measure / {name} / round 0"] = measured([step, step], busy_ms=busy)
     built = [build(plan, answers, name, forecast=predicting(quantity)) for name in ("fp32", "bf16")]
     assert built[1].predictions[0].measured is None, "one candidate alone knows no ratio"
-    baseline, other = candidate_results.with_ratios(built, summary.comparisons(built))
+    baseline, other = candidate_results.with_ratios(built, summary.comparisons(built), KIND.ratios)
     assert baseline.predictions == ()
     (found,) = other.predictions
     assert found.measured == pytest.approx(ratio)
     assert found.residual == pytest.approx(ratio / 1.25 - 1)
 
 
-def test_a_ratio_to_nothing_stays_unmeasured_and_other_predictions_are_left_alone(plan: Plan) -> None:
+def test_a_ratio_to_nothing_stays_unmeasured_and_other_predictions_are_left_alone(plan: Plan[Any]) -> None:
     entries = (
         Prediction(quantity="step_ratio", formula="f", unit="ratio", predicted=1.25),
         Prediction(quantity="step_ms", formula="f", unit="ms", predicted=100.0),
     )
     answers = {"gate / bf16": gate(), "measure / bf16 / round 0": measured([150.0])}
     built = build(plan, answers, forecast=lambda request: Forecast(predictions=entries))
-    (kept,) = candidate_results.with_ratios([built], summary.comparisons([built]))
+    (kept,) = candidate_results.with_ratios([built], summary.comparisons([built]), KIND.ratios)
     assert [entry.measured for entry in kept.predictions] == [None, 150.0]
     assert kept.predictions[0].residual is None
 
 
-def test_a_whole_record_has_its_predicted_ratio_measured(plan: Plan) -> None:
+def test_a_whole_record_has_its_predicted_ratio_measured(plan: Plan[Any]) -> None:
     answers: dict[str, Outcome] = {}
     for name, step in (("fp32", 100.0), ("fp32 (again)", 100.0), ("bf16", 130.0)):
         answers[f"gate / {name}"] = gate()
         for number in range(2):
             answers[f"measure / {name} / round {number}"] = measured([step, step])
     experiment = replace(EXPERIMENT, forecast=predicting("step_ratio"))
-    made = recording.record(experiment, plan, SHAPE, answers, collect(), resumed=0, duration_s=1.0)
+    made = recording.record(experiment, plan, SUBJECT, answers, collect(), resumed=0, duration_s=1.0)
     (found,) = [entry for one in made.candidates for entry in one.predictions]
     assert (found.measured, found.residual) == (pytest.approx(1.3), pytest.approx(0.04))
 
 
-def test_the_version_of_somebody_else_s_code_is_kept_with_the_settings(plan: Plan) -> None:
-    peer = {"peer": "trl 1.16.0"}
+def test_the_version_of_somebody_else_s_code_is_kept_with_the_settings(plan: Plan[Any]) -> None:
+    peer = {"peer": "trl 1.16.0", "transferred_bytes": None}
     answers = {"gate / bf16": gate(notes=peer), "measure / bf16 / round 0": measured([1.0], notes=peer)}
     assert build(plan, answers).settings == {"head": "full", "peer": "trl 1.16.0"}
     assert "peer" not in build(plan, {"gate / bf16": gate()}).settings
 
 
-def test_what_is_not_timed_is_done_when_its_gate_is(plan: Plan) -> None:
+def test_what_is_not_timed_is_done_when_its_gate_is(plan: Plan[Any]) -> None:
     specs = tuple(replace(spec, timed=spec.name != "bf16") for spec in plan.specs)
     untimed = replace(plan, specs=specs)
     assert not [task for task in untimed.tasks() if task.kind == "measure" and task.candidate == "bf16"]
@@ -310,7 +324,7 @@ def test_what_is_not_timed_is_done_when_its_gate_is(plan: Plan) -> None:
     ],
 )
 def test_a_peak_that_the_loss_head_holds_is_marked(
-    plan: Plan, name: str, checkpoint: str, head: str, marks: tuple[str, ...]
+    plan: Plan[Any], name: str, checkpoint: str, head: str, marks: tuple[str, ...]
 ) -> None:
     """The tiny model's vocabulary is three times its MLP: recomputing its layers leaves the head's tower standing."""
     settings = {"autocast": "bfloat16", "checkpoint": checkpoint, "head": head}
@@ -322,7 +336,7 @@ def test_a_peak_that_the_loss_head_holds_is_marked(
     assert build(changed, unread, name).marks == (), "on a CPU nobody knows a peak"
 
 
-def test_the_twin_is_excused_by_rounding_alone_and_not_by_its_own_error(plan: Plan) -> None:
+def test_the_twin_is_excused_by_rounding_alone_and_not_by_its_own_error(plan: Plan[Any]) -> None:
     """A baseline that does not repeat itself would otherwise widen every tolerance, its own first."""
     twin = build(plan, {"gate / fp32 (again)": gate(1.0)}, "fp32 (again)")
     assert "gradient" in twin.checks.gates
@@ -332,7 +346,7 @@ def test_the_twin_is_excused_by_rounding_alone_and_not_by_its_own_error(plan: Pl
     assert "gradient" in build(plan, {"gate / fp32 (again)": gate(1e-7)}, "fp32 (again)").checks.gates
 
 
-def test_a_plan_is_skipped_and_a_gate_nobody_ran_is_none(plan: Plan) -> None:
+def test_a_plan_is_skipped_and_a_gate_nobody_ran_is_none(plan: Plan[Any]) -> None:
     dry = build(replace(plan, mode="dry_run"), {})
     assert (dry.status, dry.numerics) == ("skipped", None)
     assert dry.failure is not None

@@ -11,16 +11,17 @@ from typing import Any
 import pytest
 import torch
 
-from experiments.evidence.vocabulary import JsonValue, Phase
+from experiments.evidence.vocabulary import Phase
 from experiments.harness.device.device import Device, HostStopwatch, MemoryReading
 from experiments.harness.experiment import CandidateSpec, DeviceFacts
 from experiments.kinds.training_step import measuring
+from experiments.kinds.training_step.answers import Notes
 from experiments.kinds.training_step.program import Mechanism, StepResult, TrainingStep, no_look, no_phase
-from experiments.kinds.training_step.training_workload import Workload
+from experiments.kinds.training_step.training_workload import TrainingWorkload
 from experiments.kinds.training_step.worker import WorkerContext
 from experiments.models import registered_config
 
-WORKLOAD = Workload(name="w", model="tiny-qwen2", batch=1, sequence=16, steps=3, warmup=2, rounds=1)
+WORKLOAD = TrainingWorkload(name="w", model="tiny-qwen2", batch=1, sequence=16, steps=3, warmup=2, rounds=1)
 FACTS = DeviceFacts(kind="cpu", torch=torch.__version__, bf16_native=True, tf32=False)
 SPEC = CandidateSpec(name="fp32", role="baseline", settings={})
 
@@ -78,8 +79,8 @@ class Script:
         self.device.hold(10)
         return StepResult(loss=torch.tensor(1.0))
 
-    def notes(self) -> Mapping[str, JsonValue]:
-        return {}
+    def notes(self) -> Notes:
+        return Notes()
 
 
 def registered_tiny():  # type: ignore[no-untyped-def]
@@ -91,8 +92,8 @@ def context(**knobs: object) -> WorkerContext:
     return WorkerContext(workload=workload, spec=SPEC, facts=FACTS, asset=registered_config.asset("tiny-qwen2"))
 
 
-def measure(workload: Workload, device: Device, program: object) -> dict[str, object]:
-    return dict(measuring.measure(workload, device, program, no_phase))  # type: ignore[arg-type]
+def measure(workload: TrainingWorkload, device: Device, program: object) -> Any:
+    return measuring.measure(workload, device, program, no_phase)  # type: ignore[arg-type]
 
 
 @pytest.fixture(autouse=True)
@@ -104,33 +105,33 @@ def test_the_peak_of_the_warm_up_is_not_the_measurement() -> None:
     """A first-use workspace of 1000 stands in the warm-up only; the step itself peaks at 70."""
     device = Allocator()
     result = measure(WORKLOAD, device, Script(device, first_extra=1000))
-    assert result["peak_allocated"] == 70
+    assert result.peak_allocated == 70
 
 
 def test_without_a_warm_up_the_first_step_would_be_measured() -> None:
     device = Allocator()
-    assert measure(replace(WORKLOAD, warmup=0), device, Script(device, first_extra=1000))["peak_allocated"] == 1070
+    assert measure(replace(WORKLOAD, warmup=0), device, Script(device, first_extra=1000)).peak_allocated == 1070
 
 
 def test_a_slow_first_step_is_warm_up_and_not_a_sample() -> None:
     device = Allocator()
     result = measure(WORKLOAD, device, Script(device, first_pause_s=0.3))
-    assert len(result["step_ms"]) == WORKLOAD.steps  # type: ignore[arg-type]
-    assert max(result["step_ms"]) < 200  # type: ignore[call-overload]
+    assert len(result.step_ms) == WORKLOAD.steps  # type: ignore[arg-type]
+    assert max(result.step_ms) < 200  # type: ignore[call-overload]
 
 
 def test_each_phase_has_its_own_peak_and_after_forward_is_what_stands_then() -> None:
     device = Allocator()
     result = measure(WORKLOAD, device, Script(device))
-    peaks = {entry["phase"]: entry["peak"] for entry in result["phases"]}  # type: ignore[union-attr,attr-defined]
+    peaks = {entry.phase: entry.peak for entry in result.phases}  # type: ignore[union-attr,attr-defined]
     assert peaks == {"forward": 40, "loss_head": 70, "backward": 70, "optimizer": 30}
-    assert result["after_forward"] == 40
+    assert result.after_forward == 40
 
 
 def test_allocated_reserved_and_process_are_three_numbers() -> None:
     device = Allocator(process_bytes=12_433)
     result = measure(WORKLOAD, device, Script(device, first_extra=500))
-    assert (result["peak_allocated"], result["peak_reserved"], result["process"]) == (70, 570, 12_433)
+    assert (result.peak_allocated, result.peak_reserved, result.process) == (70, 570, 12_433)
 
 
 def test_on_the_cpu_memory_is_unknown_and_not_zero() -> None:
@@ -138,8 +139,8 @@ def test_on_the_cpu_memory_is_unknown_and_not_zero() -> None:
     program = TrainingStep(made.model(), made.batch(), made.optimizer(made.model().network.parameters()))
     result = measure(WORKLOAD, made.device, program)
     for key in ("peak_allocated", "peak_reserved", "process", "after_forward", "state", "busy_ms"):
-        assert result[key] is None
-    assert all(value > 0 for value in result["step_ms"])  # type: ignore[union-attr]
+        assert getattr(result, key) is None
+    assert all(value > 0 for value in result.step_ms)  # type: ignore[union-attr]
 
 
 def test_a_loss_that_is_not_a_number_is_none_and_named() -> None:
@@ -149,8 +150,8 @@ def test_a_loss_that_is_not_a_number_is_none_and_named() -> None:
         next(iter(model.parameters().values()))[:] = float("nan")
     program = TrainingStep(model, made.batch(), made.optimizer(model.network.parameters()))
     result = measure(WORKLOAD, made.device, program)
-    assert result["losses"] == [None] * WORKLOAD.steps
-    assert "model.embed_tokens.weight" in result["not_finite"]  # type: ignore[operator]
+    assert result.losses == (None,) * WORKLOAD.steps
+    assert "model.embed_tokens.weight" in result.not_finite  # type: ignore[operator]
 
 
 def test_a_skipped_step_is_told_and_the_schedule_waits() -> None:
@@ -211,7 +212,7 @@ def test_a_step_inside_the_harness_costs_what_the_bare_step_costs() -> None:
         return result
 
     program.step = timed  # type: ignore[method-assign]
-    inside: Any = measure(made.workload, made.device, program)["step_ms"]
+    inside: Any = measure(made.workload, made.device, program).step_ms
     added = [whole - own for whole, own in zip(inside, bare[2:17], strict=True)]
     assert median(added) < 0.02 * median(bare[2:17])
 

@@ -8,12 +8,13 @@ import pytest
 
 from experiments.cli import discovery
 from experiments.evidence.digests import digest_of
-from experiments.kinds.training_step.training_workload import Workload, changed, check, check_samples, shorter
+from experiments.harness.measured_workload import changed, check_samples
+from experiments.kinds.training_step.training_workload import TrainingWorkload, check, shorter
 from experiments.models import registered_config
 from tools.environments.errors import EXIT_USAGE, LabError
 
 SHAPE = registered_config.shape(registered_config.config("tiny-qwen2"))
-SMALL = Workload(name="small", model="tiny-qwen2", batch=2, sequence=64, steps=2, warmup=1, rounds=2)
+SMALL = TrainingWorkload(name="small", model="tiny-qwen2", batch=2, sequence=64, steps=2, warmup=1, rounds=2)
 
 
 def test_the_digest_is_the_one_the_record_recomputes() -> None:
@@ -32,7 +33,7 @@ def test_every_knob_but_the_name_changes_the_digest() -> None:
         "learning_rate": 0.01,
         "dropout": 0.1,
     }
-    for field in fields(Workload):
+    for field in fields(TrainingWorkload):
         if field.name != "name":
             value = others.get(field.name, 7)
             assert replace(SMALL, **{field.name: value}).digest() != SMALL.digest(), field.name
@@ -88,7 +89,7 @@ def test_the_largest_numbers_that_are_named_are_taken() -> None:
 
 def test_the_ladder_shortens_the_sequence_first_then_the_batch_and_ends() -> None:
     steps = []
-    workload: Workload | None = replace(SMALL, batch=4, sequence=1024)
+    workload: TrainingWorkload | None = replace(SMALL, batch=4, sequence=1024)
     while workload is not None:
         steps.append((workload.batch, workload.sequence))
         workload = shorter(workload)
@@ -102,7 +103,7 @@ def test_the_ladder_never_changes_what_else_was_asked() -> None:
 
 
 def test_every_registered_workload_is_sound() -> None:
-    for experiment in discovery.load_all():
+    for experiment in discovery.each()[0]:
         assert {"smoke", "default", "fit-8gib", "large"} <= set(experiment.workloads), experiment.name
         for name, workload in experiment.workloads.items():
             assert workload.name == name

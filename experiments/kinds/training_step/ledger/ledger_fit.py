@@ -14,7 +14,7 @@ from experiments.harness.experiment import CandidateSpec
 from experiments.kinds.training_step.ledger.ledger import CONTEXT_BYTES, Ledger, forecast
 from experiments.kinds.training_step.ledger.ledger_settings import Head, for_candidate
 from experiments.kinds.training_step.ledger.step_bytes import GIB, WORKSPACE_BYTES
-from experiments.kinds.training_step.training_workload import Workload, shorter
+from experiments.kinds.training_step.training_workload import TrainingWorkload, shorter
 from experiments.models.registered_config import DecoderShape
 from tools.environments.machine.host_gate import TOLERANCE
 
@@ -35,7 +35,7 @@ class FitRow:
     candidate: str
     ledger: Ledger | None
     verdict: Verdict
-    smaller: Workload | None = None
+    smaller: TrainingWorkload | None = None
     chunked: bool = False
 
     @property
@@ -55,13 +55,13 @@ def floor_bytes(shape: DecoderShape) -> int:
 
 
 def fit(
-    workload: Workload, specs: Iterable[CandidateSpec], shape: DecoderShape, memory_bytes: float
+    workload: TrainingWorkload, specs: Iterable[CandidateSpec], shape: DecoderShape, memory_bytes: float
 ) -> tuple[FitRow, ...]:
     """A row for each candidate, in order. Raises LabError for a workload that is no step of this model."""
     return tuple(_row(workload, spec, shape, memory_bytes) for spec in specs)
 
 
-def _row(workload: Workload, spec: CandidateSpec, shape: DecoderShape, memory_bytes: float) -> FitRow:
+def _row(workload: TrainingWorkload, spec: CandidateSpec, shape: DecoderShape, memory_bytes: float) -> FitRow:
     settings = for_candidate(workload, spec.settings)
     if settings is None:
         return FitRow(spec.name, None, "not predicted")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from experiments.evidence.vocabulary import JsonValue
-from experiments.kinds.training_step.training_workload import Workload
+from experiments.kinds.training_step.training_workload import TrainingWorkload
 from experiments.models.registered_config import DecoderShape
 from tools.environments.errors import EXIT_USAGE, LabError
 
@@ -100,7 +100,7 @@ FORMS = ("by_hand", "torch", "reentrant", "save_on_cpu", "accelerate")  # they h
 NUMBERS = ("micro_batches", "every_k", "in_flight_bytes", "chunk_tokens")
 
 
-def for_candidate(workload: Workload, settings: Mapping[str, JsonValue]) -> LedgerSettings | None:
+def for_candidate(workload: TrainingWorkload, settings: Mapping[str, JsonValue]) -> LedgerSettings | None:
     """What the ledger has to know of a candidate, read from its workload and its settings.
 
     `autocast` (null, "float16", "bfloat16") and `matmul` ("high" is TF32) give the precision; every other setting that

@@ -20,7 +20,7 @@ from experiments.kinds.training_step.ledger.layers import layer
 from experiments.kinds.training_step.ledger.ledger import GIB, Ledger, forecast, predictions
 from experiments.kinds.training_step.ledger.ledger_settings import LedgerSettings, for_candidate
 from experiments.kinds.training_step.ledger.step_bytes import WORKSPACE_BYTES
-from experiments.kinds.training_step.training_workload import Workload
+from experiments.kinds.training_step.training_workload import TrainingWorkload
 from experiments.mechanisms import loss_head
 from experiments.mechanisms.checkpoint import checkpoint_reentrant
 from experiments.models import registered_config
@@ -249,7 +249,7 @@ def test_predictions_are_rows_for_a_record() -> None:
     assert all(row.measured is None and row.residual is None for row in rows.values())
 
 
-WORKLOAD = Workload(
+WORKLOAD = TrainingWorkload(
     name="w", model="m", batch=8, sequence=1024, steps=1, warmup=0, rounds=1, optimizer="adamw", dropout=0.1
 )
 
