@@ -145,8 +145,8 @@ def declare(profile: Profile) -> None:
             verification = profile_session.verification(profile, RUNS, begin)
             if verification:
                 script(session, python, verification)
-            if not profile.experiments:
-                session.log(f"{profile.id}: environment only, it has no experiment yet")
+            if (remark := profile_session.closing(profile)) is not None:
+                session.log(remark)
 
     session.__doc__ = f"{profile.title_zh} · {profile.title}"
     nox.session(name=profile.id, tags=list(profile.tags), venv_backend="none", default=False)(session)

@@ -116,10 +116,10 @@ def verify_gpu(_: Context, profile: str = "TRAIN-CUDA-MECHANISM", options: str =
     given = profile_session.parse(split(options))
     entry = registry.load().get(profile)
     gpu_validation.refuse_without_card(entry)
-    checked, *experiments = profile_session.after_install(entry, given)
+    experiments = profile_session.measuring_commands(entry, given)
     call(sys.executable, *profile_session.install(entry, given))
     python = profile_session.environment_python(entry, given)
-    call(python, *checked)
+    call(python, *profile_session.preflight_command(entry, given))
     call("sh", GPU_VALIDATION, "--profile", profile, "--python", python, *given.accepted)
     for command in experiments:
         call(python, *command)
@@ -155,6 +155,12 @@ def sync(_: Context) -> None:
 def check(_: Context) -> None:
     """Say by line where documents no longer match registry or records."""
     call(sys.executable, "-m", "tools.rendering", "check")
+
+
+@task
+def release(_: Context, version: str = "", date: str = "") -> None:
+    """Put the changelog's fragments under a version (--version 0.2.0, --date 2026-12-01 or today)."""
+    call(sys.executable, "-m", "tools.rendering", "release", version, *(["--date", date] if date else []))
 
 
 def image_task(action: str, about: str) -> Task[Any]:
@@ -207,7 +213,7 @@ RESULTS = {
 
 namespace = Collection(install, preflight, register, experiment, verify_gpu, conformance)
 namespace.add_collection(Collection("ci", matrix=matrix))
-namespace.add_collection(Collection("assets", sync, check))
+namespace.add_collection(Collection("assets", sync, check, release))
 namespace.add_collection(Collection("image", **{action: image_task(action, about) for action, about in IMAGES.items()}))
 namespace.add_collection(
     Collection("results", **{action: result_task(action, about) for action, about in RESULTS.items()})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import lanes
@@ -10,6 +11,7 @@ import pytest
 import running_order
 import stage_map
 import stages
+from zygote import Zygote
 
 COLLECTED = pytest.StashKey[stage_map.Counts]()
 
@@ -41,6 +43,13 @@ def collected(request: pytest.FixtureRequest) -> stage_map.Counts:
     found = request.config.stash[COLLECTED]
     narrowed = any("::" in argument for argument in request.config.args)
     return found if stage_map.is_whole(found) and not narrowed else stage_map.collect()
+
+
+@pytest.fixture(scope="session")
+def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zygote]:
+    """The process that has imported torch and forks a command line of experiments per request."""
+    with Zygote(tmp_path_factory.mktemp("outputs")) as started:
+        yield started
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

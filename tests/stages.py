@@ -6,9 +6,12 @@ everything, from seeds that its session hands over. `conftest.py` says which of 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import hypothesis
+import pytest
 
 GATE_SHARE = 20  # the gate tries one of so many
 
@@ -31,6 +34,16 @@ CURRENT = Stage()
 def count(full: int) -> int:
     """How often something is tried that the full stage tries `full` times; at least once."""
     return full if CURRENT.is_full else max(1, full // GATE_SHARE)
+
+
+def few(gate: int, cases: Iterable[Any], *, alone: bool = False) -> list[Any]:
+    """Cases of a parametrised test: the gate runs the first `gate` of them, the full stage all.
+
+    A tuple is one value for each name of the parametrisation; with `alone` it is one value for its only name.
+    """
+    listed = list(cases)
+    rows = [case if isinstance(case, tuple) and not alone else (case,) for case in listed[gate:]]
+    return [*listed[:gate], *(pytest.param(*row, marks=pytest.mark.full) for row in rows)]
 
 
 def begin(name: str, seed: int) -> None:

@@ -75,6 +75,15 @@ def test_the_gate_tries_a_twentieth_and_the_full_stage_everything(monkeypatch: p
     assert [stages.count(full) for full in (2000, 3)] == [2000, 3]
 
 
+def test_of_some_cases_the_gate_runs_the_first_and_the_full_stage_the_rest_too() -> None:
+    first, *rest = stages.few(1, [("a", 1), ("b", 2), ("c", 3)])
+    assert first == ("a", 1)
+    assert [case.values for case in rest] == [("b", 2), ("c", 3)]
+    assert all([mark.name for mark in case.marks] == ["full"] for case in rest)
+    assert stages.few(0, "x")[0].values == ("x",)
+    assert stages.few(0, [("a", 1)], alone=True)[0].values == (("a", 1),)
+
+
 def test_hypothesis_draws_the_same_in_every_gate_and_keeps_nothing() -> None:
     profile = settings.get_profile(stages.CURRENT.name)
     assert settings.default is not None

@@ -107,6 +107,8 @@ def _listing_json() -> str:
             "disk_gib": profile.host.disk_gib,
             "tags": list(profile.tags),
             "experiments": list(profile.experiments),
+            "judgements": list(profile.judgements),
+            "companion_of": profile.companion_of or None,
         }
         for profile in loaded.profiles.values()
     ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 from pathlib import Path
 
 import experiments
@@ -32,6 +31,8 @@ def _words(error: BaseException) -> str:
 
 def _place(module: str, error: BaseException) -> str:
     """`experiments/<topic>/<name>/file.py:12`: the innermost line of this package that was being run or read."""
+    import traceback  # here: only a broken experiment needs it
+
     root = Path(next(iter(experiments.__path__)))
     lines = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
     if isinstance(error, SyntaxError) and error.filename is not None:

@@ -15,14 +15,12 @@ from typing import Any
 
 from experiments.cli import discovery
 from experiments.evidence import rules, source
-from experiments.evidence.codec import from_json, to_json
 from experiments.evidence.conclusion import Claim
 from experiments.evidence.record import Record
 from experiments.evidence.rules.rule_set import Known, Rules
 from experiments.evidence.superseding import Concluded
 from experiments.evidence.verifying import NEW_RUN, not_recomputed
 from experiments.harness.experiment import AnyExperiment, DeviceFacts, Observed
-from experiments.kinds.training_step.training_workload import TrainingWorkload
 from tools.environments.errors import LabError
 from tools.environments.model import Check
 
@@ -58,7 +56,8 @@ def check(record: Record, known: Known = rules.KNOWN) -> Check:
         return Check(ID, "blocked", wanted, f"nothing can be concluded: {ascii(error)[:80]}", NEW_RUN)
     if record.decision != decision:
         return Check(ID, "blocked", wanted, f"another decision: {record.decision.sentence[:80]!a}", NEW_RUN)
-    written, drawn = (Counter(map(_bare, found)) for found in (record.claims, claims))
+    same = _grounds_and_all if record.identity.rules > 1 else _bare
+    written, drawn = (Counter(map(same, found)) for found in (record.claims, claims))
     lost, rest = [*(drawn - written).elements()], [*(written - drawn).elements()]
     if lost:
         return Check(ID, "blocked", wanted, f"not among its claims: {lost[0][1][:80]!a}", NEW_RUN)
@@ -112,9 +111,7 @@ def concluded(experiment: AnyExperiment, record: Record, by: Rules = rules.CURRE
     """What the experiment concludes from what the record holds."""
     runtime = record.runtime
     observed = Observed(
-        workload=from_json(
-            TrainingWorkload, {"name": record.workload.name, **to_json(record.workload.knobs)}, "workload"
-        ),
+        workload=experiment.kind.workload_from(record.workload.name, record.workload.knobs),
         device=DeviceFacts(
             kind="cuda" if record.identity.run_mode == "real_gpu" else "cpu",
             torch=runtime.torch,
@@ -128,6 +125,11 @@ def concluded(experiment: AnyExperiment, record: Record, by: Rules = rules.CURRE
         comparisons=record.comparisons,
     )
     return CONCLUDE[by.conclusions](experiment)(observed)
+
+
+def _grounds_and_all(claim: Claim) -> tuple[str, str, tuple[str, ...], tuple[str, ...]]:
+    """A claim without its level. A record of rules 1 did not write what its claims rest on."""
+    return *_bare(claim), claim.rests_on
 
 
 def _bare(claim: Claim) -> tuple[str, str, tuple[str, ...]]:

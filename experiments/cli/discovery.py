@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +33,8 @@ def load(name: str) -> Any:
     """
     known = packages()
     if name not in known:
+        from difflib import get_close_matches  # here: a list of experiments starts without it
+
         near = get_close_matches(name, known, n=3, cutoff=0.4) or list(known)
         offer = f"did you mean {', '.join(near)}?" if near else "python -m experiments list"
         raise LabError("the name of an experiment", ascii(name)[:80], offer, "NAME", EXIT_USAGE)

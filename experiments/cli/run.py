@@ -40,6 +40,9 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--run-label", metavar="LABEL", help="a new label; without it: date and a letter")
     parser.add_argument("--resume", metavar="LABEL", help="go on with an interrupted run of one experiment")
     parser.add_argument("--accept", metavar="CHECK", action="append", default=[], help="accept a preflight warning")
+    parser.add_argument(
+        "--stop-if-blocked", action="store_true", help="print the preflight, and measure nothing where it is blocked"
+    )
     run_options.add_options(parser)
     parser.add_argument("--memory-cap-gib", type=float, metavar="N", help="behave like a card of N GiB")
     parser.add_argument("--peer-path", metavar="P", help="somebody else's implementation, to compare with")
@@ -63,7 +66,13 @@ def run(args: argparse.Namespace) -> int:
     listener = run_each.listener_of(how)
     try:
         asked = run_request.requests(args, registry)
-        ready = run_prepare.prepare_all(asked, registry, args.accept, lambda text: _note(listener, text))
+        ready = run_prepare.prepare_all(
+            asked,
+            registry,
+            lambda text: _note(listener, text),
+            accepted=args.accept,
+            stop_if_blocked=args.stop_if_blocked,
+        )
     except KeyboardInterrupt:
         listener.close()
         sys.stderr.write("interrupted before the first task; nothing was begun\n")

@@ -5,10 +5,13 @@ Whatever can be refused is refused here, for all of them. Each plan then gets it
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from experiments.cli import discovery
+from experiments.cli.aside import Aside
 from experiments.cli.run_request import Asked
 from experiments.evidence import validation
 from experiments.evidence.subject import ProfileFacts
@@ -16,6 +19,9 @@ from experiments.evidence.vocabulary import RunMode
 from experiments.harness import preparing, profile_check
 from experiments.harness.experiment import DeviceFacts
 from experiments.harness.preparing import Prepared, RunRequest
+from tools.environments.errors import LabError
+from tools.environments.model import Report
+from tools.environments.preflight import report_text
 from tools.environments.registry.registry import Registry
 
 
@@ -28,15 +34,26 @@ class Ready:
 
 
 def prepare_all(
-    asked: Sequence[Asked], registry: Registry, accepted: Sequence[str], note: Callable[[str], None]
+    asked: Sequence[Asked],
+    registry: Registry,
+    note: Callable[[str], None],
+    *,
+    accepted: Sequence[str] = (),
+    stop_if_blocked: bool = False,
 ) -> tuple[Ready, ...]:
-    """Prepare every run. LabError for the first that may not begin; nothing was measured then."""
+    """Prepare every run. LabError for the first that may not begin; nothing was measured then.
+
+    `stop_if_blocked`: the preflight is told in full, and a blocked one ends a run on a CPU too, as it does on a card.
+    """
     validation.require()
     for one in asked:
         profile_check.refuse_unvalidated(one.profile, one.request.mode, one.request.workload.name)
     # what can be refused without a download is refused before the preflight, which takes seconds
     known = [None if one.hub_id else preparing.resolve(one.request) for one in asked]
-    facts = [*_preflights(asked, registry, accepted, note)]
+    facts = _preflights(asked, registry, accepted, note)
+    for report in {id(one): one.preflight for one in facts if stop_if_blocked}.values():
+        if report is not None:
+            _tell_and_stop(report, note)
     found = [subject or preparing.resolve(one.request) for one, subject in zip(asked, known, strict=True)]
     devices: dict[RunMode, DeviceFacts] = {}
     ready = []
@@ -58,14 +75,39 @@ def _preflights(
     for one in asked:
         mode, key = one.request.mode, (one.profile.id, one.request.mode, one.hub_id)
         if key not in made:
-            if mode != "dry_run":
-                note(f"preflight of {one.profile.id}")
-            made[key] = profile_check.check(one.profile, registry, mode, accepted, one.hub_id)
+            look = partial(profile_check.check, one.profile, registry, mode, accepted, one.hub_id)
+            made[key] = look() if mode == "dry_run" else _look_and_import(look, one, asked, note)
             report = made[key].preflight
             if mode == "real_gpu" and report is not None:
                 preparing.refuse_blocked(report)
         out.append(made[key])
     return out
+
+
+def _look_and_import(
+    look: Callable[[], ProfileFacts], one: Asked, asked: Sequence[Asked], note: Callable[[str], None]
+) -> ProfileFacts:
+    """The preflight, mostly spent in children that import: this process imports meanwhile what it needs itself."""
+    note(f"preflight of {one.profile.id}")
+    with Aside(look) as begun:
+        for other in asked:
+            with contextlib.suppress(LabError):  # the preflight's words come first; preparing says it again
+                preparing.import_torch(other.request.experiment, note)
+        return begun.result()
+
+
+def _tell_and_stop(report: Report, note: Callable[[str], None]) -> None:
+    for line in report_text.to_text(report).splitlines():
+        note(line)
+    blocked = [check for check in report.checks if check.status == "blocked"]
+    if blocked:
+        first = blocked[0]
+        raise LabError(
+            wanted=f"{first.id}: {first.wanted}",
+            found=first.found + (f" (and {len(blocked) - 1} more)" if len(blocked) > 1 else ""),
+            next=first.repair or f"python tools/environment_preflight.py --profile {report.profile}",
+            where=f"{report.profile}, before anything was measured",
+        )
 
 
 def folder_of(name: str) -> str:

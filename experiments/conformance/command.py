@@ -21,6 +21,7 @@ from experiments.evidence.subject import ProfileFacts
 from experiments.harness.measured_workload import check_seed
 from tools.environments.errors import EXIT_BLOCKED, EXIT_INTERRUPTED, EXIT_OK, LabError, render
 from tools.environments.layout import ROOT
+from tools.environments.machine.host_facts import cores
 from tools.environments.model import Profile, Report
 from tools.environments.registry import registry as registries
 from tools.environments.registry import requirement_text
@@ -90,6 +91,7 @@ def _run(options: argparse.Namespace, preflight: Preflight) -> int:
         seed=options.seed,
         mutants=not options.no_mutants,
         done=lambda page: tell(report_lines.page_line(page)),
+        at_once=cores(),
     )
     path, level = None, None
     if report is not None:

@@ -11,13 +11,15 @@ from datetime import datetime
 
 from experiments.conformance import catalogue
 from experiments.conformance.results import CheckResult, MutantResult, PageResult, RunResult
-from experiments.evidence import runtime_snapshot, source
+from experiments.conformance.sentences import SENTENCES
+from experiments.evidence import runtime_snapshot, sentences, source
 from experiments.evidence.candidate import Candidate, Checks, Failure, Gate
 from experiments.evidence.conclusion import Decision
 from experiments.evidence.digests import digest_of
 from experiments.evidence.record import Identity, Procedure, Record
 from experiments.evidence.rules import CURRENT
 from experiments.evidence.runtime import Threads
+from experiments.evidence.sentences import say
 from experiments.evidence.subject import Backend, ProfileFacts, Workload
 from experiments.evidence.vocabulary import CandidateStatus, JsonValue
 
@@ -135,12 +137,11 @@ def decision(run: RunResult) -> Decision:
     """What the run says in one word and one sentence."""
     counts = {status: sum(page.status == status for page in run.pages) for status in ("passed", "failed", "skipped")}
     faults = sum(len(page.mutants) for page in run.pages)
-    held = f"held against {run.held_against}"
+    against = [say(SENTENCES, "framework", name=name, version=version) for name, version in run.versions.items()]
     if counts["failed"]:
-        failed = ", ".join(page.page for page in run.pages if page.status == "failed")
-        return Decision(code="numerics_broken", sentence=f"{failed} failed, {held}: see what differs before use")
+        failed = [page.page for page in run.pages if page.status == "failed"]
+        return sentences.decision("numerics_broken", say(SENTENCES, "pages_failed", pages=failed, against=against))
+    known = {"passed": counts["passed"], "pages": len(run.pages), "against": against}
     if counts["skipped"]:
-        sentence = f"{counts['passed']} of {len(run.pages)} pages passed, the others could not be {held}"
-        return Decision(code="inconclusive", sentence=sentence)
-    sentence = f"{counts['passed']} of {len(run.pages)} pages passed, {held}; {faults} of {faults} faults noticed"
-    return Decision(code="numerics_ok", sentence=sentence)
+        return sentences.decision("inconclusive", say(SENTENCES, "pages_skipped", **known))
+    return sentences.decision("numerics_ok", say(SENTENCES, "pages_passed", **known, faults=faults))

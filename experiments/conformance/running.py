@@ -6,12 +6,14 @@ to its simplest case; mutants are not shrunk, since that costs a hundred times t
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
-from experiments.conformance import catalogue, mutation
+from experiments.conformance import catalogue, mutation, side_by_side
 from experiments.conformance.comparison import Comparer, Ledger, MismatchError
 from experiments.conformance.drawing import Case, HypothesisSource
 from experiments.conformance.frameworks import Framework, survey
@@ -19,6 +21,7 @@ from experiments.conformance.page import Check, Mutant, Page, Trial
 from experiments.conformance.results import CheckResult, MutantResult, PageResult, RunResult, Status
 
 MUTANT_EXAMPLES = 8
+AHEAD = ("hypothesis.strategies", "torch._dynamo", "transformers.models.qwen2.modeling_qwen2")
 THREADS = 1  # pinned: the tensors are small, and one thread adds in one order
 
 
@@ -43,13 +46,27 @@ def run(
     seed: int,
     mutants: bool = True,
     done: Callable[[PageResult], object] = lambda page: None,
+    at_once: int = 1,
 ) -> RunResult:
-    """All of `pages` in order; `done` is told each one as it finishes."""
-    results = []
-    for page in pages:
-        results.append(run_page(catalogue.load(page), frameworks, seed=seed, mutants=mutants))
-        done(results[-1])
+    """All of `pages`, `at_once` of them side by side; `done` is told each one in their order."""
+
+    def one(page: str) -> PageResult:
+        return run_page(catalogue.load(page), frameworks, seed=seed, mutants=mutants)
+
+    if len(pages) == 1:
+        results = [one(pages[0])]
+        done(results[0])
+    else:
+        _import_ahead()
+        results = side_by_side.run(pages, one, at_once, done)
     return RunResult(tuple(results), versions(frameworks), seed)
+
+
+def _import_ahead() -> None:
+    """Import what most pages come to need, once here instead of in each one's fork. None of it has to be there."""
+    for name in AHEAD:
+        with contextlib.suppress(Exception):  # the page that needs it says what is wrong with it
+            importlib.import_module(name)
 
 
 def versions(frameworks: Mapping[str, Framework]) -> dict[str, str]:

@@ -60,7 +60,7 @@ class Limit:
     reason: str
     lift: Annotated[str, "what to do about it; empty where nothing can be done within this profile"] = ""
     claims: Annotated[tuple[ClaimKind, ...], "claims it limits; empty when it limits the level of the record"] = ()
-    said: Annotated[Said | None, "the reason as data; null before schema 1.2"] = None
+    said: Annotated[Said | None, "reason and lift as data; null before schema 1.2"] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

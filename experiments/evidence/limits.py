@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from experiments.evidence.conclusion import Limit
+from experiments.evidence.limit_sentences import SENTENCES
+from experiments.evidence.sentences import fields, say
 from experiments.evidence.vocabulary import ClaimKind
 
 EVERY_CLAIM: tuple[ClaimKind, ...] = ("memory", "time", "gradient_equivalence", "scaler_semantics", "quality")
@@ -40,15 +42,26 @@ CLAIM_LIMITS: Mapping[str, str] = {
 }
 
 
-def level_limit(code: str, reason: str, lift: str) -> Limit:
-    """A limit of the record's level."""
+def level_limit(code: str, wording: str = "", /, **arguments: object) -> Limit:
+    """A limit of the record's level. `wording` is the code of its template where that is another than the limit's."""
     if code not in LEVEL_LIMITS:
         raise KeyError(code)
-    return Limit(code=code, reason=reason, lift=lift)
+    return _limit(code, wording or code, (), arguments)
 
 
-def claim_limit(code: str, reason: str, lift: str, claims: Sequence[ClaimKind]) -> Limit:
-    """A limit of some claims that leaves the record's level as it is."""
+def claim_limit(code: str, claims: Sequence[ClaimKind], wording: str = "", /, **arguments: object) -> Limit:
+    """A limit of some claims that leaves the record's level as it is; `wording` as in `level_limit`."""
     if code not in CLAIM_LIMITS:
         raise KeyError(code)
-    return Limit(code=code, reason=reason, lift=lift, claims=tuple(claims))
+    return _limit(code, wording or code, tuple(claims), arguments)
+
+
+def _limit(code: str, wording: str, claims: tuple[ClaimKind, ...], arguments: Mapping[str, object]) -> Limit:
+    said = say(SENTENCES, wording, **arguments).said
+    reason, lift = (_line(line, arguments) for line in SENTENCES[wording].split("\n"))
+    return Limit(code=code, reason=reason, lift=lift, claims=claims, said=said)
+
+
+def _line(template: str, arguments: Mapping[str, object]) -> str:
+    """One of a template's two lines: an argument may have lines of its own."""
+    return say({"line": template}, "line", **{name: arguments[name] for name in fields(template)}).text

@@ -12,7 +12,7 @@ injected overflow, it has `PROBES: Mapping[str, Callable[[TaskContext], Mapping[
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
 
@@ -20,6 +20,7 @@ from experiments.evidence.candidate import Candidate, Floor, Prediction
 from experiments.evidence.conclusion import Claim, Comparison, Decision
 from experiments.evidence.record import Record
 from experiments.evidence.runtime import Device
+from experiments.evidence.sentences import Templates, merged
 from experiments.evidence.vocabulary import JsonValue, Role
 from experiments.harness.measured_workload import WorkloadT
 
@@ -125,7 +126,16 @@ class Experiment(Generic[WorkloadT]):
     conclude: Callable[[Observed[WorkloadT]], tuple[tuple[Claim, ...], Decision]]
     table: Callable[[Record], Table]
     picture: Callable[[Record, Path], Path] | None = None  # draws into the run folder, returns the file
+    sentences: Templates = field(default_factory=dict)  # its own templates, by codes that the kind's lack
     look_at: str = "random state, in-place changes, saved tensors, and which values were compared"
+
+    def __post_init__(self) -> None:
+        """Raises ValueError where one of its templates has the code of one of the kind's."""
+        self.templates()
+
+    def templates(self) -> Templates:
+        """Everything it may say, by code: the templates of its kind and its own."""
+        return merged(self.kind.sentences, self.sentences)
 
 
 AnyExperiment: TypeAlias = Experiment[Any]

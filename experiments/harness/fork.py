@@ -10,32 +10,28 @@ The child speaks JSON lines over a pipe: the phase it has entered, then one resu
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import json
 import os
 import re
 import select
 import signal
-import sys
 import tempfile
-import threading
 import time
 import traceback
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import FrameType
-from typing import BinaryIO, Literal, NoReturn, cast, get_args
+from typing import BinaryIO, Literal, cast, get_args
 
 from experiments.evidence.vocabulary import JsonValue, Phase
+from experiments.harness.process_group import Member, ProcessGroup
 from tools.environments.errors import LabError
 
 Status = Literal["ok", "oom", "failed"]
 EnterPhase = Callable[[Phase], None]
 Job = Callable[[EnterPhase], Mapping[str, JsonValue]]
 
-HELD = (signal.SIGINT, signal.SIGTERM)
+LOOK_S = 0.1  # how often a child is looked at where no file says that it is dead
 DISK_FULL = "DiskFull"  # the kind of failure that is nobody's result: the run stops and can be resumed
 _OUT_OF_MEMORY = re.compile(r"out of memory|can't allocate memory|not enough memory|CUBLAS_STATUS_ALLOC_FAILED", re.I)
 _DEVICE_LOST = re.compile(r"device-side assert|unspecified launch failure|uncorrectable|has fallen off|no longer", re.I)
@@ -88,81 +84,49 @@ class Outcome:
 def run_forked(job: Job, *, time_limit_s: float) -> Outcome:
     """Run `job(enter_phase)` in a forked child and wait for it, at most `time_limit_s`.
 
-    KeyboardInterrupt in the parent ends the child first and goes on up. The caller may not have used CUDA.
+    KeyboardInterrupt in the parent ends the child first and goes on up. The caller may not have used CUDA. Whatever the
+    job started is gone when this returns.
     """
     began = time.perf_counter()
-    sys.stdout.flush()
-    sys.stderr.flush()
     read_end, write_end = os.pipe()
-    with tempfile.TemporaryFile() as output:
-        parent = os.getpid()
-        held = _HeldSignals()
+    with tempfile.TemporaryFile() as output, ProcessGroup() as group:
         try:
-            with warnings.catch_warnings():
-                # Python 3.12 warns of threads at fork. Imported libraries keep idle ones; no lock of ours is held here.
-                warnings.simplefilter("ignore", DeprecationWarning)
-                child = os.fork()
-        except OSError:
-            held.release()
-            raise
-        if child == 0:
-            os.close(read_end)
-            _live_as_child(job, write_end, output.fileno(), parent)
-        os.close(write_end)
-        try:
-            held.release()
-            messages, timed_out = _listen(read_end, began + time_limit_s)
-        except BaseException:
-            _end(child)
-            raise
+            try:
+                child = group.start(lambda: _do(job, read_end, write_end, output.fileno()))
+            finally:
+                os.close(write_end)
+            messages, timed_out = _listen(read_end, child, began + time_limit_s)
         finally:
             os.close(read_end)
         if timed_out:
-            _end(child)
+            group.end()
             code = -int(signal.SIGKILL)
         else:
-            code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+            code = group.wait(child)
         output.seek(max(0, output.seek(0, os.SEEK_END) - 4096))
         tail = output.read().decode(errors="replace")
     return _outcome(messages, code, tail, time_limit_s if timed_out else None, time.perf_counter() - began)
 
 
-class _HeldSignals:
-    """Ctrl-C and SIGTERM noted from now on, and answered on `release`.
+def _listen(read_end: int, child: Member, deadline: float) -> tuple[list[dict[str, object]], bool]:
+    """Collect the child's lines until it closes the pipe or dies. True when the deadline came first.
 
-    A handler that ran in one of Python's own at-fork callbacks would have its exception swallowed. Blocking the signals
-    would not do: any other thread takes them, and its handler still runs in this one.
+    A process that the child has forked holds the pipe open as well: its end would never come.
     """
-
-    def __init__(self) -> None:
-        self._noted: list[int] = []
-        self._handlers: dict[signal.Signals, Callable[[int, FrameType | None], object] | int | None] = {}
-        if threading.current_thread() is threading.main_thread():  # elsewhere no handler runs
-            for number in HELD:
-                self._handlers[number] = signal.signal(number, lambda noted, _: self._noted.append(noted))
-
-    def release(self) -> None:
-        """Put the handlers back, and have them run for what came meanwhile."""
-        for number in reversed(self._handlers):
-            signal.signal(number, self._handlers[number] or signal.SIG_DFL)
-        for noted in self._noted:
-            signal.raise_signal(noted)
-
-
-def _listen(read_end: int, deadline: float) -> tuple[list[dict[str, object]], bool]:
-    """Collect the child's lines until it closes the pipe. True when the deadline came first."""
     buffer = bytearray()
+    watched = [read_end] if child.death is None else [read_end, child.death]
     while True:
         left = deadline - time.perf_counter()
         if left <= 0:
             return _lines(buffer), True
-        ready, _, _ = select.select([read_end], [], [], left)
-        if not ready:
-            continue
-        block = os.read(read_end, 65536)
-        if not block:
+        ready, _, _ = select.select(watched, [], [], left if child.death is not None else min(left, LOOK_S))
+        if read_end in ready:
+            block = os.read(read_end, 65536)
+            if not block:
+                return _lines(buffer), False
+            buffer += block
+        elif child.is_dead():
             return _lines(buffer), False
-        buffer += block
 
 
 def _lines(buffer: bytearray) -> list[dict[str, object]]:
@@ -197,26 +161,20 @@ def _outcome(messages: list[dict[str, object]], code: int, tail: str, limit_s: f
     return Outcome("failed", None, died, wall_s)
 
 
-def _live_as_child(job: Job, write_end: int, output: int, parent: int) -> NoReturn:
-    """Everything the child does; it leaves by `os._exit`, since torch's teardown alone costs 0.3 s."""
-    code = 1
-    try:
-        _follow_parent(parent)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        os.dup2(output, 1)
-        os.dup2(output, 2)
-        gc.freeze()  # what the parent imported stays out of the child's collections, and its pages stay shared
-        with os.fdopen(write_end, "wb", buffering=0) as pipe:
-            try:
-                result = job(lambda phase: _say(pipe, {"phase": phase}))
-                _say(pipe, {"result": result})
-            except BaseException as error:
-                traceback.print_exc()
-                _say(pipe, {"failure": _failure(error)})
-        code = 0
-    finally:
-        os._exit(code)
+def _do(job: Job, read_end: int, write_end: int, output: int) -> int:
+    """What the child does: the job, and one last word about it."""
+    os.close(read_end)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    gc.freeze()  # what the parent imported stays out of the child's collections, and its pages stay shared
+    with os.fdopen(write_end, "wb", buffering=0) as pipe:
+        try:
+            result = job(lambda phase: _say(pipe, {"phase": phase}))
+            _say(pipe, {"result": result})
+        except BaseException as error:
+            traceback.print_exc()
+            _say(pipe, {"failure": _failure(error)})
+    return 0
 
 
 def _failure(error: BaseException) -> dict[str, object]:
@@ -238,22 +196,3 @@ def _say(pipe: BinaryIO, message: Mapping[str, object]) -> None:
     view = memoryview(line)
     while view:
         view = view[os.write(pipe.fileno(), view) :]
-
-
-def _follow_parent(parent: int) -> None:
-    """Ask Linux to end this child when its parent is gone: a killed run leaves nobody behind on the card.
-
-    Elsewhere the child ends by itself at its next word into the broken pipe.
-    """
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-        if os.getppid() != parent:  # it went before we asked
-            os._exit(1)
-
-
-def _end(child: int) -> None:
-    try:
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-    except (ProcessLookupError, ChildProcessError):
-        pass

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from experiments.evidence.candidate import Candidate, Checks, Failure, Memory, Numerics, Sample
 from experiments.evidence.codec import from_json, to_json
 from experiments.evidence.record import Calibration, Launch
+from experiments.evidence.sentences import Templates
 from experiments.evidence.subject import Backend, Model, Workload
 from experiments.evidence.vocabulary import Role
 from experiments.harness.experiment import Answer, CandidateSpec, Experiment, Forecast, Json, Options
@@ -125,6 +126,7 @@ class Kind(RecordedKind, ABC, Generic[WorkloadT, SubjectT, GateT, MeasureT]):
     measure_answer: type[MeasureT]
     child: str  # module whose CHILD is the kind's `ChildSide`; the only part that may import torch
     options: ClassVar[tuple[KindOption, ...]] = ()  # what `run` takes for this kind, besides what it takes for all
+    sentences: ClassVar[Templates] = {}  # what its experiments say alike, as templates by code
     ratios: ClassVar[Mapping[str, str]] = {}  # a predicted ratio to the baseline -> the quantity it is the ratio of
     leaves: ClassVar[str] = "what one task of the run leaves for another"  # on the disk, while a run lasts
 

@@ -12,7 +12,7 @@ from sample_records import cpu_record
 from zygote import ROOT, Zygote
 
 from experiments.cli import conclusions, discovery
-from experiments.evidence import source, store
+from experiments.evidence import rules, source, store
 from experiments.evidence.conclusion import Claim
 from experiments.evidence.record import Record
 from experiments.evidence.rules import CURRENT
@@ -100,7 +100,7 @@ def test_a_free_claim_is_refused_of_every_experiment(name: str) -> None:
     """A record as these sources would write it, and the same with one sentence more."""
     bare = committed(name)
     package = discovery.packages()[bare.identity.experiment]
-    ours = replace(bare, source=source.look(CURRENT.scope_of(package.replace(".", "/"))))
+    ours = replace(bare, source=source.look(rules.of(bare).scope_of(package.replace(".", "/"))))
     claims, decision = conclusions.concluded(discovery.load(bare.identity.experiment), ours)
     record = replace(ours, claims=claims, decision=decision)
     assert conclusions.check(record).status == "ok"
@@ -137,13 +137,14 @@ def test_other_sources_and_other_commands_conclude_for_themselves(concluded: Rec
 
 
 @pytest.fixture(scope="module")
-def smoke(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The record of a run whose claims rest on a probe."""
+def smoke(forks: Zygote, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The record of a run whose claims rest on a probe; as small as a run can be, for nobody reads its times."""
     runs = tmp_path_factory.mktemp("runs")
-    with Zygote(runs, tmp_path_factory.mktemp("outputs")) as zygote:
-        done = zygote.run("run", "activation_checkpointing", "--workload", "smoke", "--run-label", "smoke")
-        assert done.code == 0, done.stderr
-        verified = zygote.run("results", "verify", "smoke")
+    zygote = forks.at(runs)
+    small = ("--batch", "1", "--sequence", "16", "--steps", "1", "--rounds", "1", "--warmup", "0")
+    done = zygote.run("run", "activation_checkpointing", *small, "--run-label", "smoke")
+    assert done.code == 0, done.stderr
+    verified = zygote.run("results", "verify", "smoke")
     assert verified.code == 0, verified.stdout
     assert "decision recomputed, claims recomputed: 2\n" in verified.stdout
     return runs / "activation_checkpointing" / "smoke" / "record.json"

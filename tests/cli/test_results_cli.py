@@ -17,7 +17,7 @@ from experiments.cli import discovery, results_verify
 from experiments.cli import results as results_command
 from experiments.evidence import labels, source, store
 from experiments.evidence.record import Record
-from experiments.evidence.rules.v1 import summary
+from experiments.evidence.rules.v2 import statistics
 from tools.environments.errors import LabError
 from tools.environments.layout import ROOT
 
@@ -280,8 +280,9 @@ def test_a_run_folder_that_cannot_be_moved_is_a_finding(
 
 
 def test_summaries_are_compared_to_the_last_bits_only() -> None:
-    taken = gpu_record().candidates[0]
-    assert taken.summary == summary.summarise(taken.name, taken.samples)
+    record = gpu_record()
+    taken = record.candidates[0]
+    assert taken.summary == statistics.summarise(taken.name, taken.samples, record.quantities)
 
 
 def test_a_usage_error_among_labels_is_still_wrong_usage() -> None:

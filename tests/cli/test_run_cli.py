@@ -8,12 +8,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
-from zygote import ROOT, Zygote
+from stages import few
+from zygote import ROOT, Forks, Zygote
 
 from experiments.evidence import store
 
@@ -27,9 +27,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def zygote(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zygote]:
-    with Zygote(runs, tmp_path_factory.mktemp("outputs")) as started:
-        yield started
+def zygote(forks: Zygote, runs: Path) -> Forks:
+    return forks.at(runs)
 
 
 @pytest.mark.slow
@@ -49,7 +48,7 @@ def test_the_smoke_run_in_a_new_interpreter_writes_a_valid_record_and_prints_onl
     assert done.stderr == ""
 
 
-def test_a_person_gets_the_table_the_level_and_the_picture(zygote: Zygote, runs: Path) -> None:
+def test_a_person_gets_the_table_the_level_and_the_picture(zygote: Forks, runs: Path) -> None:
     done = zygote.run("run", NAME, *SMALL, "--run-label", "table")
     assert done.code == 0, done.stderr
     for word in ("fp32 (baseline)", "fp16 + scaler", "65536 → 32768", "cpu_mechanism", "record.json", "gradients.svg"):
@@ -65,7 +64,7 @@ def test_a_person_gets_the_table_the_level_and_the_picture(zygote: Zygote, runs:
     assert "record.conclusions" in verified.stdout
 
 
-def test_events_are_one_json_object_per_line(zygote: Zygote) -> None:
+def test_events_are_one_json_object_per_line(zygote: Forks) -> None:
     done = zygote.run("run", NAME, *SMALL, "--json-events", "--run-label", "events")
     assert done.code == 0, done.stderr
     events = [json.loads(line) for line in done.stdout.splitlines()]
@@ -97,7 +96,7 @@ def test_a_dry_run_is_a_plan_and_needs_no_torch(tmp_path: Path) -> None:
     assert "plan" in done.stdout
 
 
-def test_real_gpu_without_a_card_is_blocked_with_the_repair(zygote: Zygote, runs: Path) -> None:
+def test_real_gpu_without_a_card_is_blocked_with_the_repair(zygote: Forks, runs: Path) -> None:
     done = zygote.run("run", NAME, "--profile", "TRAIN-CUDA-MECHANISM", "--run-label", "card")
     assert done.code == 1
     assert done.stderr.splitlines()[-4].startswith("blocked")
@@ -131,7 +130,7 @@ def test_real_gpu_without_a_card_is_blocked_with_the_repair(zygote: Zygote, runs
     ],
 )
 def test_wrong_input_is_refused_in_words_and_nothing_is_left(
-    zygote: Zygote, runs: Path, arguments: tuple[str, ...], code: int, words: tuple[str, ...]
+    zygote: Forks, runs: Path, arguments: tuple[str, ...], code: int, words: tuple[str, ...]
 ) -> None:
     before = sorted(runs.rglob("*"))
     done = zygote.run("run", NAME, *arguments)
@@ -143,7 +142,7 @@ def test_wrong_input_is_refused_in_words_and_nothing_is_left(
     assert sorted(path for path in runs.rglob("*") if path.is_file()) == [path for path in before if path.is_file()]
 
 
-def test_a_label_is_used_once(zygote: Zygote) -> None:
+def test_a_label_is_used_once(zygote: Forks) -> None:
     assert zygote.run("run", NAME, *SMALL, "--run-label", "once").code == 0
     again = zygote.run("run", NAME, *SMALL, "--run-label", "once")
     assert again.code != 0
@@ -151,31 +150,35 @@ def test_a_label_is_used_once(zygote: Zygote) -> None:
     assert "choose another label" in again.stderr
 
 
-def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(zygote: Zygote, runs: Path) -> None:
-    run = zygote.start("run", NAME, *SMALL, "--rounds", "3", "--run-label", "stopped")
-    journal = runs / NAME / "stopped" / "journal.jsonl"
+@pytest.mark.race
+def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(zygote: Forks, runs: Path, repetition: int) -> None:
+    label = f"stopped-{repetition}"
+    run = zygote.start("run", NAME, *SMALL, "--rounds", "3", "--run-label", label)
+    journal = runs / NAME / label / "journal.jsonl"
     _until(lambda: journal.exists() and journal.read_bytes().count(b'"task"') >= 3)
     run.kill(signal.SIGINT)
     done = run.wait()
     assert done.code == 130
     assert "finished tasks are kept" in done.stderr
-    assert f"resume   python -m experiments run {NAME} --resume stopped" in done.stderr
-    resumed = zygote.run("run", NAME, "--resume", "stopped")
+    assert f"resume   python -m experiments run {NAME} --resume {label}" in done.stderr
+    resumed = zygote.run("run", NAME, "--resume", label)
     assert resumed.code == 0, resumed.stderr
-    assert "going on with stopped" in resumed.stderr
+    assert f"going on with {label}" in resumed.stderr
 
 
-def test_two_runs_of_one_label_at_once_the_second_is_told(zygote: Zygote, runs: Path) -> None:
-    first = zygote.start("run", NAME, *SMALL, "--rounds", "3", "--run-label", "both")
-    journal = runs / NAME / "both" / "journal.jsonl"
+@pytest.mark.race
+def test_two_runs_of_one_label_at_once_the_second_is_told(zygote: Forks, runs: Path, repetition: int) -> None:
+    label = f"both-{repetition}"
+    first = zygote.start("run", NAME, *SMALL, "--rounds", "3", "--run-label", label)
+    journal = runs / NAME / label / "journal.jsonl"
     _until(journal.exists)
-    second = zygote.run("run", NAME, "--resume", "both")
+    second = zygote.run("run", NAME, "--resume", label)
     assert second.code == 1
     assert "another process is writing" in second.stderr
     assert first.wait().code == 0
 
 
-def test_a_resumed_run_whose_model_changed_stops(zygote: Zygote, runs: Path) -> None:
+def test_a_resumed_run_whose_model_changed_stops(zygote: Forks, runs: Path) -> None:
     journal = _interrupted(zygote, runs, "moved")
     lines = journal.read_text(encoding="utf-8").splitlines(keepends=True)
     plan = json.loads(lines[0])
@@ -187,7 +190,7 @@ def test_a_resumed_run_whose_model_changed_stops(zygote: Zygote, runs: Path) -> 
 
 
 def test_a_local_model_runs_its_folder_stays_private_and_other_weights_stop_a_resume(
-    zygote: Zygote, runs: Path, tmp_path: Path
+    zygote: Forks, runs: Path, tmp_path: Path
 ) -> None:
     folder = tmp_path / "my-secret-model"
     _write_tiny_model(folder, seed=3)
@@ -210,7 +213,7 @@ def test_a_local_model_runs_its_folder_stays_private_and_other_weights_stop_a_re
     ("field", "value", "word"),
     [("torch", "2.0.0", "torch"), ("driver", "1.2", "driver")],
 )
-def test_a_resumed_run_on_another_torch_stops(zygote: Zygote, runs: Path, field: str, value: str, word: str) -> None:
+def test_a_resumed_run_on_another_torch_stops(zygote: Forks, runs: Path, field: str, value: str, word: str) -> None:
     journal = _interrupted(zygote, runs, f"other-{field}")
     lines = journal.read_text(encoding="utf-8").splitlines(keepends=True)
     plan = json.loads(lines[0])
@@ -222,25 +225,25 @@ def test_a_resumed_run_on_another_torch_stops(zygote: Zygote, runs: Path, field:
 
 
 @pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="needs root to mount a small file system")
-@pytest.mark.parametrize("size", ["24k", "400k"])
-def test_a_full_disk_is_said_and_finished_tasks_are_kept(tmp_path: Path, size: str) -> None:
+@pytest.mark.parametrize("size", few(1, ["400k", "24k"]))
+def test_a_full_disk_is_said_and_finished_tasks_are_kept(forks: Zygote, tmp_path: Path, size: str) -> None:
     small = tmp_path / "small"
     small.mkdir()
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(small)], check=False)
     if mounted.returncode != 0:
         pytest.skip("mounting is not allowed here")
     try:
-        with Zygote(small, tmp_path / "outputs") as zygote:
-            done = zygote.run("run", NAME, *SMALL, "--run-label", "full")
-            assert done.code == 1, done.stdout
-            assert "the disk is full" in done.stderr
-            assert "Traceback" not in done.stderr
-            journal = small / NAME / "full" / "journal.jsonl"
-            if journal.exists():
-                assert all(json.loads(line) for line in journal.read_bytes().split(b"\n")[:-1])
-                assert "--resume full" in done.stderr
-                subprocess.run(["mount", "-o", "remount,size=64m", str(small)], check=True)
-                assert zygote.run("run", NAME, "--resume", "full").code == 0
+        zygote = forks.at(small)
+        done = zygote.run("run", NAME, *SMALL, "--run-label", "full")
+        assert done.code == 1, done.stdout
+        assert "the disk is full" in done.stderr
+        assert "Traceback" not in done.stderr
+        journal = small / NAME / "full" / "journal.jsonl"
+        if journal.exists():
+            assert all(json.loads(line) for line in journal.read_bytes().split(b"\n")[:-1])
+            assert "--resume full" in done.stderr
+            subprocess.run(["mount", "-o", "remount,size=64m", str(small)], check=True)
+            assert zygote.run("run", NAME, "--resume", "full").code == 0
     finally:
         subprocess.run(["umount", "-l", str(small)], check=True)
 
@@ -258,7 +261,7 @@ def _write_tiny_model(folder: Path, seed: int) -> None:
     (folder / "config.json").write_text(json.dumps(asset.config), encoding="utf-8")
 
 
-def _interrupted(zygote: Zygote, runs: Path, label: str, *more: str) -> Path:
+def _interrupted(zygote: Forks, runs: Path, label: str, *more: str) -> Path:
     run = zygote.start("run", NAME, *SMALL, *more, "--run-label", label)
     journal = runs / NAME / label / "journal.jsonl"
     _until(lambda: journal.exists() and b'"task"' in journal.read_bytes())

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import random
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from zygote import Zygote
+from stages import CURRENT
+from zygote import Forks, Zygote
 
 from experiments.evidence import store
 from experiments.evidence.record import Record
@@ -18,6 +18,7 @@ from experiments.evidence.record import Record
 NAME = "mixed_precision_backward"
 SMALL = ("--batch", "1", "--sequence", "16", "--steps", "1", "--rounds", "1", "--warmup", "0", "--precision", "fp16")
 LOOPS = 24
+IN_GATE = (3, 10, 17)  # of the loop: a kill in each third of a run, the first two of them twice
 pytestmark = pytest.mark.slow
 
 
@@ -27,9 +28,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def zygote(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zygote]:
-    with Zygote(runs, tmp_path_factory.mktemp("outputs")) as started:
-        yield started
+def zygote(forks: Zygote, runs: Path) -> Forks:
+    return forks.at(runs)
 
 
 def essence(record: Record) -> dict[str, Any]:
@@ -40,7 +40,11 @@ def essence(record: Record) -> dict[str, Any]:
     value["procedure"] = {k: v for k, v in value["procedure"].items() if k in ("rounds", "steps_per_round")}
     for candidate in value["candidates"]:
         del candidate["summary"]
-        samples = [(s["round"], s["step"], s["loss"], s["loss_scale"], s["skipped"]) for s in candidate["samples"]]
+        kept = ("loss", "loss_scale")  # what a sample has that is no time
+        samples = [
+            (s["round"], s["step"], s["skipped"], *(s["values"].get(word) for word in kept))
+            for s in candidate["samples"]
+        ]
         candidate["samples"] = sorted(samples)
     value["profile"] = value["profile"]["id"]
     return value
@@ -53,7 +57,7 @@ def finished_lines(folder: Path) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def whole(zygote: Zygote, runs: Path) -> tuple[dict[str, Any], float]:
+def whole(zygote: Forks, runs: Path) -> tuple[dict[str, Any], float]:
     """What an undisturbed run says, and how long one takes once everything is imported."""
     for label in ("whole", "timed"):
         began = time.monotonic()
@@ -63,13 +67,17 @@ def whole(zygote: Zygote, runs: Path) -> tuple[dict[str, Any], float]:
     return essence(store.read(runs / NAME / "whole" / "record.json")), length
 
 
-@pytest.mark.parametrize("number", range(LOOPS))
+@pytest.mark.race
+@pytest.mark.parametrize(
+    "number",
+    [number if number in IN_GATE else pytest.param(number, marks=pytest.mark.full) for number in range(LOOPS)],
+)
 def test_a_run_killed_at_any_moment_is_finished_by_the_next_call(
-    zygote: Zygote, runs: Path, whole: tuple[dict[str, Any], float], number: int
+    zygote: Forks, runs: Path, whole: tuple[dict[str, Any], float], number: int, repetition: int
 ) -> None:
     wanted, length = whole
-    draw = random.Random(number)
-    label = f"killed-{number}"
+    draw = random.Random(f"{CURRENT.seed} {repetition} {number}")
+    label = f"killed-{repetition}-{number}"
     folder = runs / NAME / label
     run = zygote.start("run", NAME, *SMALL, "--run-label", label)
     time.sleep(length * (number + draw.random()) / LOOPS)  # at random, and every part of the run has its turn
@@ -103,7 +111,7 @@ def test_a_run_killed_at_any_moment_is_finished_by_the_next_call(
 
 
 def test_a_torn_last_line_is_cut_off_and_its_task_done_again(
-    zygote: Zygote, runs: Path, whole: tuple[dict[str, Any], float]
+    zygote: Forks, runs: Path, whole: tuple[dict[str, Any], float]
 ) -> None:
     done = zygote.run("run", NAME, *SMALL, "--run-label", "torn")
     assert done.code == 0, done.stderr
@@ -123,17 +131,19 @@ def test_a_torn_last_line_is_cut_off_and_its_task_done_again(
     assert record.procedure.resumed == 1
 
 
+@pytest.mark.race
 def test_a_lost_reference_is_made_again_and_its_gates_with_it(
-    zygote: Zygote, runs: Path, whole: tuple[dict[str, Any], float]
+    zygote: Forks, runs: Path, whole: tuple[dict[str, Any], float], repetition: int
 ) -> None:
     """Killed among the gates and its scratch folder cleaned: what the later gates need is written once more."""
-    folder = runs / NAME / "lost"
-    run = zygote.start("run", NAME, *SMALL, "--run-label", "lost")
+    label = f"lost-{repetition}"
+    folder = runs / NAME / label
+    run = zygote.start("run", NAME, *SMALL, "--run-label", label)
     while not (folder / "journal.jsonl").exists() or len(finished_lines(folder)) < 2:
         time.sleep(0.005)
     run.kill()
     run.wait()
     for path in sorted((folder / "scratch").rglob("*"), reverse=True):
         path.unlink() if path.is_file() else path.rmdir()
-    assert zygote.run("run", NAME, "--resume", "lost").code == 0
+    assert zygote.run("run", NAME, "--resume", label).code == 0
     assert essence(store.read(folder / "record.json")) == whole[0]

@@ -157,6 +157,7 @@ def test_the_list_the_task_and_the_answer(capsys: pytest.CaptureFixture[str]) ->
     assert "experiments/mechanisms/adamw.py" in capsys.readouterr().out
 
 
+@pytest.mark.full
 def test_all_of_them_with_torch_alone() -> None:
     """As BASE-CPU runs them: no Transformers, no Accelerate, no hypothesis can be imported."""
     code = """

@@ -201,6 +201,7 @@ def throwaway(client: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 @pytest.mark.docker
+@pytest.mark.full  # an engine of its own
 def test_a_stopped_daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with own_engine(tmp_path) as (address, process):
         monkeypatch.setenv("DOCKER_HOST", address)
@@ -233,6 +234,7 @@ def as_nobody(action: Callable[[], object]) -> str:
 
 
 @pytest.mark.docker
+@pytest.mark.full  # an engine of its own
 def test_a_socket_without_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with own_engine(tmp_path) as (address, _):
         for folder in (*reversed(tmp_path.parents), tmp_path):
@@ -250,6 +252,7 @@ def test_a_socket_without_permission(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.docker
+@pytest.mark.full  # an engine of its own
 def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     small = tmp_path / "small"
     small.mkdir()

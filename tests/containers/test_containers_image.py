@@ -1,7 +1,8 @@
 """The CPU image with TRAIN-CPU, really built and used: layers, labels, size, rebuilds, records; the GPU one to torch.
 
 One image is built for the whole file, from a copy of what a build sees. It needs an engine, a base image and a package
-index; .ci/run sets the first two up.
+index; .ci/run sets the first two up. The gate looks at that image and proves it with a smoke run; what builds again is
+for the full stage. Tests may come in any order, so what looks at the first image names it by its id.
 """
 
 from __future__ import annotations
@@ -41,6 +42,12 @@ class Made:
 
     @property
     def image(self) -> Any:
+        """The first image, whatever was built since."""
+        return self.client.images.get(self.first.image)
+
+    @property
+    def tagged(self) -> Any:
+        """The image that has the profile's name now."""
         return self.client.images.get(naming.tag_of(TRAIN_CPU.id))
 
     def again(self, profile: str = "TRAIN-CPU", **changes: Any) -> tuple[build.Built, str]:
@@ -55,6 +62,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(naming, "REPOSITORY", REPOSITORY)
         first, told = built(client, request("TRAIN-CPU", base), root)
+        assert first.image == client.images.get(naming.tag_of(TRAIN_CPU.id)).id
+        client.images.get(first.image).tag(REPOSITORY, "first")  # so that pruning keeps it
         yield Made(client, base, root, first, told)
         for image in client.images.list(REPOSITORY):
             for tag in image.tags:
@@ -71,7 +80,6 @@ def container(made: Made) -> Iterator[Any]:
 
 def test_it_is_built_stage_by_stage_and_each_is_told(made: Made) -> None:
     assert {*made.first.kept, *made.first.made} == {"base", "plan", "torch", "packages", "lab"}
-    assert made.first.image == made.image.id
     words = [line.split()[0] for line in made.told.splitlines() if line.startswith("  ") and " running " not in line]
     assert words == ["base", "plan", "torch", "packages", "lab"]
 
@@ -124,7 +132,7 @@ def test_smoke_runs_inside_and_the_record_names_the_image(made: Made, tmp_path: 
     assert [line.split()[1] for line in told.getvalue().splitlines()[:4]] == ["ok"] * 4
     (path,) = map(Path, proven.records)
     record = json.loads(path.read_text(encoding="utf-8"))
-    assert record["runtime"]["image"] == {"digest": made.image.id, "reason": None}
+    assert record["runtime"]["image"] == {"digest": made.tagged.id, "reason": None}
     assert record["evidence_level"] == "cpu_mechanism"
     assert record["profile"]["id"] == "TRAIN-CPU"
     statuses = {check["id"]: check["status"] for check in record["profile"]["preflight"]["checks"]}
@@ -135,6 +143,7 @@ def test_smoke_runs_inside_and_the_record_names_the_image(made: Made, tmp_path: 
     )
 
 
+@pytest.mark.full
 def test_what_fails_inside_is_told_with_its_last_lines_and_leaves_no_container(made: Made, tmp_path: Path) -> None:
     options = profile_session.parse(["--experiment", "mixed_precision_backward", "--workload", "no-such"])
     with pytest.raises(Exception, match="mixed_precision_backward") as failed:
@@ -145,6 +154,7 @@ def test_what_fails_inside_is_told_with_its_last_lines_and_leaves_no_container(m
     )
 
 
+@pytest.mark.full
 def test_the_cpu_image_never_yields_gpu_evidence(container: Any) -> None:
     command = ["python", "-m", "experiments", "run", "mixed_precision_backward", "--run-mode", "real_gpu"]
     code, said = ran(container, *command, "--profile", "TRAIN-CUDA-MECHANISM")
@@ -168,6 +178,7 @@ def test_the_cpu_image_never_yields_gpu_evidence(container: Any) -> None:
     assert {check["id"]: check["status"] for check in report["checks"]}["container.image"] == "blocked"
 
 
+@pytest.mark.full
 def test_a_mounted_checkout_takes_the_image_s_environment(made: Made) -> None:
     """As in a CNB workspace: root, and the code somewhere else."""
     running = made.client.containers.run(made.image.id, ["sleep", "600"], detach=True, init=True, user="root")
@@ -186,13 +197,15 @@ def test_a_mounted_checkout_takes_the_image_s_environment(made: Made) -> None:
         running.remove(force=True)
 
 
+@pytest.mark.full
 def test_the_same_build_again_takes_all_of_it_from_the_cache(made: Made) -> None:
     again, told = made.again()
     assert again.made == ()
-    assert again.image == made.image.id
+    assert again.image == made.tagged.id
     assert told.count("from the cache") == 5
 
 
+@pytest.mark.full
 def test_a_changed_experiment_keeps_torch_and_packages(made: Made) -> None:
     with open(made.root / "experiments" / "cli" / "listing.py", "a", encoding="utf-8") as file:
         file.write("# change\n")
@@ -201,6 +214,7 @@ def test_a_changed_experiment_keeps_torch_and_packages(made: Made) -> None:
     assert again.made == ("lab",)
 
 
+@pytest.mark.full
 def test_a_changed_tool_or_registry_keeps_torch_and_packages_too(made: Made) -> None:
     with open(made.root / "tools" / "environments" / "report_text.py", "a", encoding="utf-8") as file:
         file.write("# change\n")
@@ -211,14 +225,16 @@ def test_a_changed_tool_or_registry_keeps_torch_and_packages_too(made: Made) -> 
     assert {"base", "torch", "packages"} <= {*again.kept}
 
 
+@pytest.mark.full
 def test_it_is_listed_and_pruning_keeps_what_has_a_name(made: Made) -> None:
+    made.again()
     (entry,) = [entry for entry in inventory.images(made.client, KNOWN) if entry.tag == naming.tag_of("TRAIN-CPU")]
     assert (entry.profile, entry.commit, entry.state) == ("TRAIN-CPU", "c0ffee", "current")
     lines = inventory.table([entry])
     assert lines[0].split()[:3] == ["profile", "image", "id"]
     assert entry.tag in lines[1]
     inventory.prune(made.client)
-    assert made.image.id == entry.image
+    assert made.tagged.id == entry.image
     assert not [
         image
         for image in made.client.images.list(filters={"dangling": True, "label": naming.PROFILE})
@@ -226,6 +242,7 @@ def test_it_is_listed_and_pruning_keeps_what_has_a_name(made: Made) -> None:
     ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("profile", ["TRAIN-CUDA-MECHANISM", "INF-VLLM-011-CU128"])
 def test_the_gpu_image_is_built_as_far_as_no_large_wheel_is_needed(made: Made, profile: str) -> None:
     stage, told = made.again(profile, target="plan")
@@ -243,6 +260,7 @@ def test_the_gpu_image_is_built_as_far_as_no_large_wheel_is_needed(made: Made, p
     assert f"-r requirements/{KNOWN.get(profile).requirements[1]}" in packages
 
 
+@pytest.mark.full
 def test_a_base_with_conda_has_its_environment_created_from_the_file(made: Made, tmp_path: Path) -> None:
     """A stand-in for conda in the base image, which makes a venv and gives it pip, as conda gives Python and pip."""
     (tmp_path / "conda").write_text(CONDA)
@@ -290,6 +308,7 @@ esac
 """
 
 
+@pytest.mark.full
 def test_the_command_line_builds_proves_and_lists(
     made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -301,9 +320,9 @@ def test_the_command_line_builds_proves_and_lists(
     assert command.main([*asked, "--experiment", "mixed_precision_backward", "--run-label", "by-command"]) == 0
     answer = json.loads(capfd.readouterr().out)
     assert (answer["tag"], answer["user"]) == (naming.tag_of("TRAIN-CPU"), "lab")
-    assert answer["digest"] == answer["image"] == made.image.id
+    assert answer["digest"] == answer["image"] == made.tagged.id
     (path,) = answer["records"]
     assert json.loads(Path(path).read_text(encoding="utf-8"))["identity"]["run_label"] == "by-command"
-    assert made.image.labels[naming.COMMIT] == command.commit_of(ROOT)
+    assert made.tagged.labels[naming.COMMIT] == command.commit_of(ROOT)
     assert command.main(["list", "--json"]) == 0
     assert naming.tag_of("TRAIN-CPU") in [entry["tag"] for entry in json.loads(capfd.readouterr().out)]

@@ -71,6 +71,7 @@ def test_a_second_call_only_looks(made: Path, index: Index) -> None:
     assert time.monotonic() - begin < 2  # 0.1 s on an idle machine; the ratio stands in the benchmarks
 
 
+@pytest.mark.race
 def test_of_two_at_once_one_builds_and_the_other_waits(clone: Path, index: Index) -> None:
     index.held = "nox-2026.1"
     first = start(clone, "nox", **environ(index))
@@ -85,6 +86,7 @@ def test_of_two_at_once_one_builds_and_the_other_waits(clone: Path, index: Index
         child.communicate()
 
 
+@pytest.mark.race
 def test_killed_in_the_middle_it_is_made_anew_and_never_beside_the_old_pip(clone: Path, index: Index) -> None:
     index.held = "nox-2026.1"
     first = start(clone, "nox", **environ(index))
@@ -102,6 +104,7 @@ def test_killed_in_the_middle_it_is_made_anew_and_never_beside_the_old_pip(clone
     assert json.loads(out)["arguments"] == []
 
 
+@pytest.mark.race
 def test_ctrl_c_ends_it_with_130(clone: Path, index: Index) -> None:
     index.held = "nox-2026.1"
     child = start(clone, "nox", **environ(index))

@@ -13,6 +13,7 @@ import types
 from pathlib import Path
 
 import pytest
+from stages import few
 
 from tools.environments import command_line
 from tools.environments.layout import ROOT
@@ -56,7 +57,7 @@ def test_an_old_python_can_read_as_far_as_the_refusal(path: str) -> None:
     assert not futures
 
 
-@pytest.mark.parametrize("call", CALLS, ids=lambda call: call[1] if call[0] == "-m" else call[0])
+@pytest.mark.parametrize("call", few(2, CALLS, alone=True), ids=lambda call: call[1] if call[0] == "-m" else call[0])
 def test_an_old_python_that_is_here_is_told_so(call: tuple[str, ...]) -> None:
     older = older_pythons()
     if not older:
@@ -93,7 +94,7 @@ def test_an_old_python_is_told_what_to_type(tmp_path: Path, monkeypatch: pytest.
         command_line.begin()
 
 
-@pytest.mark.parametrize("call", CALLS, ids=lambda call: call[1] if call[0] == "-m" else call[0])
+@pytest.mark.parametrize("call", few(3, CALLS, alone=True), ids=lambda call: call[1] if call[0] == "-m" else call[0])
 def test_whatever_takes_the_output_there_is_no_traceback(call: tuple[str, ...]) -> None:
     line = " ".join([sys.executable, *call])
     for redirection, code in ((">&-", None), (">/dev/full", 1), ("| head -c 1", 0)):

@@ -25,19 +25,17 @@ def profile() -> Profile:
 def test_without_options_the_smoke_workload_of_every_experiment_runs(profile: Profile) -> None:
     options = profile_session.parse([])
     assert profile_session.install(profile, options) == [profile_session.INSTALLER, "--profile", "TRAIN-CPU"]
-    assert profile_session.after_install(profile, options) == [
-        [profile_session.PREFLIGHT, "--profile", "TRAIN-CPU"],
-        ["-m", "experiments", "run", "first", "--workload", "smoke", "--profile", "TRAIN-CPU"],
-        ["-m", "experiments", "run", "second", "--workload", "smoke", "--profile", "TRAIN-CPU"],
-    ]
+    run = "-m experiments run first second --workload smoke --profile TRAIN-CPU --stop-if-blocked"
+    assert profile_session.after_install(profile, options) == [shlex.split(run)]
+    assert profile_session.preflight_command(profile, options) == [profile_session.PREFLIGHT, "--profile", "TRAIN-CPU"]
 
 
-def test_conformance_has_a_command_line_of_its_own(profile: Profile) -> None:
-    both = dataclasses.replace(profile, experiments=("conformance", "first"))
-    _, conformance, first = profile_session.after_install(both, profile_session.parse(["--run-label", "L"]))
+def test_conformance_has_a_command_line_of_its_own_behind_the_one_start_of_the_others(profile: Profile) -> None:
+    both = dataclasses.replace(profile, experiments=("first", "conformance", "second"))
+    measured, conformance = profile_session.after_install(both, profile_session.parse(["--run-label", "L"]))
     own = "tools/test_framework_conformance.py --all-part02 --require-passed --profile TRAIN-CPU"
     assert conformance == shlex.split(own)
-    assert first[:4] == ["-m", "experiments", "run", "first"]
+    assert measured[:5] == ["-m", "experiments", "run", "first", "second"]
 
 
 def test_each_option_goes_to_the_command_that_takes_it(profile: Profile) -> None:
@@ -53,7 +51,7 @@ def test_each_option_goes_to_the_command_that_takes_it(profile: Profile) -> None
     options = profile_session.parse(shlex.split(f"{for_the_run} {own} {for_the_installer}"))
     assert options.dry_run
     assert profile_session.install(profile, options)[3:] == shlex.split(for_the_installer)
-    preflight, run = profile_session.after_install(profile, options)
+    preflight, run = profile_session.after_install(profile, options)  # a dry run makes none
     assert preflight[3:] == ["--accept", "python.path", "--accept", "host.memory"]
     assert run[3:] == shlex.split(f"second --workload default --profile TRAIN-CPU {for_the_run}")
 

@@ -319,9 +319,9 @@ def test_removing_a_defect_never_lowers_the_level() -> None:
 
 def test_the_limit_codes_are_a_closed_list() -> None:
     with pytest.raises(KeyError):
-        level_limit("mood", "x", "y")
+        level_limit("mood")
     with pytest.raises(KeyError):
-        claim_limit("mood", "x", "y", ())
+        claim_limit("mood", ())
     assert not set(LEVEL_LIMITS) & set(CLAIM_LIMITS)
 
 

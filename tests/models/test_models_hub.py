@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hub_client_child import MODEL, SECRET, Client, save_models
 from loopback_hub import LoopbackHub, Repository, SocksDoor
+from stages import few
 
 from experiments.models import hub_cache, registered_config, source
 from tools.environments.errors import LabError
@@ -148,7 +149,7 @@ def test_weights_in_parts(client: Client) -> None:
     assert missing.name in client.resolve(revision="parts", local_files_only=True).found
 
 
-@pytest.mark.parametrize("name", ["model.safetensors", "config.json"])
+@pytest.mark.parametrize("name", few(1, ["model.safetensors", "config.json"]))
 def test_altered_download_is_refused_and_not_kept(client: Client, name: str) -> None:
     client.hub.faults.alter = {name}
     answer = client.resolve()
@@ -183,6 +184,7 @@ def test_broken_download_leaves_nothing_half(client: Client) -> None:
     assert client.resolve().identity["resolved_commit"] == FIRST
 
 
+@pytest.mark.race
 def test_killed_download_is_not_taken_for_whole(client: Client) -> None:
     client.hub.faults.stall = {"model.safetensors": 1000}
     child = client.begin()
@@ -197,13 +199,16 @@ def test_killed_download_is_not_taken_for_whole(client: Client) -> None:
 
 @pytest.mark.parametrize(
     ("revision", "found"),
-    [
-        ("no-such", "no revision no-such"),
-        ("9" * 40, "no revision 9999"),
-        ("pickled", "pickled weights only: pytorch_model.bin"),
-        ("refs/pr/1", "lacks tokenizer.json"),
-        ("../../main", "../../main"),
-    ],
+    few(
+        2,
+        [
+            ("no-such", "no revision no-such"),
+            ("9" * 40, "no revision 9999"),
+            ("pickled", "pickled weights only: pytorch_model.bin"),
+            ("refs/pr/1", "lacks tokenizer.json"),
+            ("../../main", "../../main"),
+        ],
+    ),
 )
 def test_wrong_revision_or_missing_file(client: Client, revision: str, found: str) -> None:
     assert found in client.resolve(revision=revision).found
@@ -216,15 +221,18 @@ def test_file_that_is_listed_and_gone(client: Client) -> None:
 
 @pytest.mark.parametrize(
     ("refuse", "found"),
-    [
-        ((403, "GatedRepo"), "gated"),
-        ((401, "GatedRepo"), "gated"),
-        ((401, "RepoNotFound"), "no such model"),
-        ((403, ""), "HTTP 403"),
-        ((429, ""), "HTTP 429"),
-        ((503, ""), "HTTP 503"),
-        ((418, ""), "HTTP 418"),
-    ],
+    few(
+        2,
+        [
+            ((403, "GatedRepo"), "gated"),
+            ((401, "GatedRepo"), "gated"),
+            ((401, "RepoNotFound"), "no such model"),
+            ((403, ""), "HTTP 403"),
+            ((429, ""), "HTTP 429"),
+            ((503, ""), "HTTP 503"),
+            ((418, ""), "HTTP 418"),
+        ],
+    ),
 )
 def test_refusals(client: Client, refuse: tuple[int, str], found: str) -> None:
     client.hub.repositories[MODEL].refuse = refuse
@@ -302,7 +310,7 @@ def test_client_that_is_not_installed(client: Client) -> None:
     assert "not installed" in client.resolve(absent=("huggingface_hub",)).found
 
 
-@pytest.mark.parametrize("name", ["/a/folder", "a/b/c", "..", "spaced name"])
+@pytest.mark.parametrize("name", few(1, ["/a/folder", "a/b/c", "..", "spaced name"]))
 def test_name_that_is_no_models(client: Client, name: str) -> None:
     answer = client.resolve(id=name)
     assert answer.value["error"]["code"] == 2

@@ -119,7 +119,6 @@ def registry_text() -> dict[str, Any]:
     cuda = next(item for item in document["profiles"] if item["id"] == "TRAIN-CUDA-MECHANISM")
     cuda = {**cuda, "requirements": ["torch-cu128.txt", "tiny.txt"], "required_modules": ["torch", "tiny_alpha"]}
     document["profiles"] = [tiny, other, plain, cuda]
-    document["driver_hints"] = []
     return document
 
 

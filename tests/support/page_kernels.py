@@ -1,4 +1,4 @@
-"""Real kernels for the notebook pages: kernelspecs in a folder of their own, and notebooks run in them all at once.
+"""Real kernels for the notebook pages: kernelspecs in a folder of their own, and notebooks run in them when asked for.
 
 `here` starts the interpreter of the tests, which the lab is not registered in. `llm_train_cpu` starts an environment
 of its own that holds the packages of the tests by link, with registration and stamp as the installer leaves them.
@@ -6,7 +6,6 @@ of its own that holds the packages of the tests by link, with registration and s
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
 import venv
@@ -109,16 +108,22 @@ def write_kernel(data: Path, name: str, python: Path | str, environment: Mapping
     (folder / "kernel.json").write_text(json.dumps(spec))
 
 
-def execute(jobs: Sequence[Job], folder: Path) -> dict[str, Executed]:
-    """Run all jobs side by side with `folder` as working folder; by name."""
+class Pages:
+    """Notebooks by the name of their job; each is run with `folder` as working folder when somebody asks for it."""
 
-    async def together() -> list[Executed]:
-        return await asyncio.gather(*(_one(job, folder) for job in jobs))
+    def __init__(self, jobs: Sequence[Job], folder: Path) -> None:
+        self._jobs = {job.name: job for job in jobs}
+        self._folder = folder
+        self._executed: dict[str, Executed] = {}
 
-    return dict(zip((job.name for job in jobs), asyncio.run(together()), strict=True))
+    def __getitem__(self, name: str) -> Executed:
+        if name not in self._executed:
+            self._executed[name] = execute(self._jobs[name], self._folder)
+        return self._executed[name]
 
 
-async def _one(job: Job, folder: Path) -> Executed:
+def execute(job: Job, folder: Path) -> Executed:
+    """Run one notebook to its end, or to the error that stops it."""
     notebook = nbformat.read(job.notebook, as_version=4)
     notebook.cells[0].source = "\n".join([notebook.cells[0].source, *job.injected])
     client = NotebookClient(
@@ -129,7 +134,7 @@ async def _one(job: Job, folder: Path) -> Executed:
         resources={"metadata": {"path": str(folder)}},
     )
     try:
-        await client.async_execute()
+        client.execute()
     except CellExecutionError as error:
         return Executed(notebook, str(error))
     return Executed(notebook, "")

@@ -1,8 +1,9 @@
 """Many real runs for the price of one import: a process that has imported torch and forks a command line per request.
 
-    with Zygote(runs) as zygote:
-        run = zygote.start("run", "mixed_precision_backward", ...)
-        run.kill(); run.wait()
+    run = zygote.at(runs).start("run", "mixed_precision_backward", ...)
+    run.kill(); run.wait()
+
+All tests of one process share it (the fixture `forks`); each file has runs of its own.
 
 Each run is `experiments.cli.entry.main` in a fresh fork with its own output files, as good as a new process but for
 the imports. Preflight runs in its quick form there; one test runs the whole command in a new interpreter.
@@ -16,6 +17,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -57,10 +59,10 @@ class Run:
 class Zygote:
     """The importing process."""
 
-    def __init__(self, runs: Path, outputs: Path) -> None:
+    def __init__(self, outputs: Path) -> None:
         self._outputs = outputs
         self._count = 0
-        environment = {**os.environ, "TMLAB_RUNS": str(runs), "PYTHONPATH": str(ROOT)}
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         self._process = subprocess.Popen(
             [sys.executable, str(Path(__file__))],
             stdin=subprocess.PIPE,
@@ -91,14 +93,30 @@ class Zygote:
         answer: dict[str, object] = json.loads(self._process.stdout.readline())
         return answer
 
-    def start(self, *argv: str) -> Run:
+    def at(self, runs: Path) -> Forks:
+        """Command lines whose runs are written into this folder."""
+        return Forks(self, runs)
+
+    def fork(self, runs: Path, argv: Sequence[str]) -> Run:
         """Fork a command line."""
         self._count += 1
         out = self._outputs / str(self._count)
         out.mkdir(parents=True)
-        pid = self.ask({"argv": list(argv), "out": str(out)})["pid"]
+        pid = self.ask({"argv": list(argv), "out": str(out), "runs": str(runs)})["pid"]
         assert isinstance(pid, int)
         return Run(self, pid, out)
+
+
+@dataclass(frozen=True)
+class Forks:
+    """Command lines with one folder of runs."""
+
+    zygote: Zygote
+    runs: Path
+
+    def start(self, *argv: str) -> Run:
+        """Fork a command line."""
+        return self.zygote.fork(self.runs, argv)
 
     def run(self, *argv: str) -> Done:
         """Fork a command line and wait for its end."""
@@ -131,6 +149,7 @@ def _serve() -> None:
                     os.dup2(os.open(f"{request['out']}/{name}", os.O_WRONLY | os.O_CREAT, 0o644), number)
                 os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
                 sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)  # noqa: SIM115
+                os.environ["TMLAB_RUNS"] = request["runs"]
                 code = 1
                 try:
                     code = entry.main(request["argv"])

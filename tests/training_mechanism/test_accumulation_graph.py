@@ -190,6 +190,7 @@ def test_a_compiler_named_by_cc_will_do(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
 
 @pytest.mark.slow
+@pytest.mark.full  # half a minute of a C++ compiler
 @pytest.mark.filterwarnings("ignore:`torch.jit.script:DeprecationWarning")  # of torch's own, while it compiles
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler on a CPU")
 def test_compiled_layers_keep_the_gradients_and_compile_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

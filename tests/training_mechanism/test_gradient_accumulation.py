@@ -378,10 +378,8 @@ def test_a_whole_run_records_the_peer_the_control_and_what_was_left_untimed(tmp_
         assert found[untimed].status == "ok"
         assert found[untimed].samples == ()
     assert record.decision.code == "numerics_ok"
-    assert (
-        record.model.template.input_digest
-        == PageBench(EXPERIMENT, tmp_path, batch=4, sequence=16).plan.subject["manifest_digest"]
-    )
+    again = PageBench(EXPERIMENT, tmp_path, batch=4, sequence=16)
+    assert record.model.template.input_digest == again.plan.subject["manifest_digest"]
     shown = EXPERIMENT.table(record)
     verdicts = {row[0]: row[-1] for row in shown.rows}
     assert verdicts["4 x 1, mean per micro-batch (wrong on purpose)"].endswith("caught")

@@ -273,8 +273,7 @@ def test_fp16_weights_in_a_candidate_are_its_recorded_failure(tmp_path: Path, mo
 
     monkeypatch.setattr(WorkerContext, "model", halved)
     (task,) = [t for t in SMALL.tasks() if t.kind == "measure" and t.candidate == "fp16 + scaler"]
-    job = job_of(EXPERIMENT, SMALL, task, tmp_path)
-    outcome = run_forked(job, time_limit_s=60)
+    outcome = run_forked(job_of(EXPERIMENT, SMALL, task, tmp_path), time_limit_s=60)
     assert outcome.died is not None
     assert outcome.died.kind == "ValueError"
     assert "FP16 gradients" in outcome.died.message
@@ -308,8 +307,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
     folder = tmp_path_factory.mktemp("answers")
     found = {}
     for task in SMALL.tasks():
-        job = job_of(EXPERIMENT, SMALL, task, folder)
-        found[task.id] = run_forked(job, time_limit_s=60)
+        found[task.id] = run_forked(job_of(EXPERIMENT, SMALL, task, folder), time_limit_s=60)
         assert found[task.id].status == "ok", found[task.id]
     return found
 

@@ -7,6 +7,7 @@ wrote under runs/ is copied here before it is removed.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import tarfile
 import tempfile
@@ -71,7 +72,8 @@ def smoke(
 
 def commands(profile: Profile, options: profile_session.Options) -> list[tuple[str, list[str]]]:
     """What is run inside, by the name it is told under. A GPU image is validated first: `real_gpu` asks for that."""
-    preflight, *experiments = profile_session.after_install(profile, options)
+    preflight = profile_session.preflight_command(profile, options)
+    experiments = profile_session.measuring_commands(profile, options)
     validation = [("validate", ["sh", VALIDATION, "--profile", profile.id])] if profile.gpu else []
     return [
         *validation,
@@ -190,7 +192,8 @@ def _run(container: Any, name: str, command: Sequence[str], say: Narrator) -> No
 
 
 def _level(lines: Sequence[str]) -> str:
-    return next((line.removeprefix("level").strip() for line in lines if line.startswith("level ")), "")
+    """What the runs of one command came to, each answer once."""
+    return "; ".join(dict.fromkeys(line.removeprefix("level").strip() for line in lines if line.startswith("level ")))
 
 
 def _read_out(container: Any, runs: Path) -> tuple[Path, ...]:
@@ -235,7 +238,7 @@ def _refuse_other_image(records: Sequence[Path], digest: str) -> None:
 
 
 def _name(command: Sequence[str]) -> str:
-    """How a command of a profile's session is told: by its experiment, else by its module or script."""
+    """How a command of a profile's session is told: by its experiments, else by its module or script."""
     if command[:2] == ["-m", "experiments"]:
-        return command[3]
+        return ", ".join(itertools.takewhile(lambda word: not word.startswith("-"), command[3:]))
     return command[1].rpartition(".")[2] if command[0] == "-m" else Path(command[0]).stem

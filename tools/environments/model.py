@@ -85,6 +85,8 @@ class Profile:
     docs: Docs
     topic: str = ""  # key of the registry's topics: "training_mechanism"
     capabilities: tuple[str, ...] = ()  # families of the isolation table it holds: "torch", "cuda", "quantization"
+    judgements: tuple[str, ...] = ()  # what a delivery profile judges instead of running experiments
+    companion_of: str = ""  # of a derived profile: its parent, for which its results never count
 
 
 @dataclass(frozen=True, slots=True)

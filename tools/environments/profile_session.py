@@ -21,6 +21,7 @@ from tools.environments.model import Profile
 
 INSTALLER = "tools/install_environment_profile.py"
 PREFLIGHT = "tools/environment_preflight.py"
+STOPS = "--stop-if-blocked"  # of an experiment's run: its preflight stands for the session's
 
 # option -> what its value is called, None for a switch; each is handed on as it stands
 _FOR_THE_INSTALLER: dict[str, str | None] = {
@@ -115,10 +116,25 @@ def usage(profile: Profile) -> str:
         "for the experiments": _FOR_THE_EXPERIMENTS,
         "for the image, with --image": _FOR_THE_IMAGE,
     }
-    lines = [f"nox -s {profile.id} -- [OPTION ...]   experiments: {', '.join(profile.experiments) or 'none yet'}"]
+    lines = [f"nox -s {profile.id} -- [OPTION ...]   {subjects(profile)}"]
     for name, table in groups.items():
         lines += [f"  {name}", *(f"    {option} {value or ''}".rstrip() for option, value in table.items())]
     return "\n".join(lines)
+
+
+def subjects(profile: Profile) -> str:
+    """What a profile is for, by name: its experiments, or the judgements of one that measures nothing."""
+    word, names = (
+        ("judgements", profile.judgements) if profile.layer == "delivery" else ("experiments", profile.experiments)
+    )
+    return f"{word}: {', '.join(names) or 'none yet'}"
+
+
+def closing(profile: Profile) -> str | None:
+    """What a session of a profile without experiments says last; None for one that has run some."""
+    if profile.layer == "delivery":
+        return f"{profile.id}: environment only, it judges records; {subjects(profile)}"
+    return None if profile.experiments else f"{profile.id}: environment only, it has no experiment yet"
 
 
 def install(profile: Profile, options: Options) -> list[str]:
@@ -158,10 +174,27 @@ def environment_python(profile: Profile, options: Options, *, python: str = sys.
 
 
 def after_install(profile: Profile, options: Options) -> list[list[str]]:
-    """Preflight, then one command per experiment in the registry's order. For the environment's own Python.
+    """Preflight, the experiments in the registry's order, all in one start, then what has a command line of its own.
 
-    Each experiment writes a record, validated and graded as it is written. LabError (usage) for an experiment that this
-    profile does not have, and for a --resume that does not say which experiment's run it means.
+    The one start makes the preflight itself, and stops where it is blocked: a command for it comes first only where
+    nothing is begun that way. For the environment's own Python. Each experiment writes a record, validated and graded
+    as it is written. LabError (usage) as in `measuring_commands`.
+    """
+    commands = measuring_commands(profile, options)
+    asked_there = any(STOPS in command for command in commands)
+    return commands if asked_there else [preflight_command(profile, options), *commands]
+
+
+def preflight_command(profile: Profile, options: Options) -> list[str]:
+    """The preflight by itself."""
+    return [PREFLIGHT, "--profile", profile.id, *options.accepted]
+
+
+def measuring_commands(profile: Profile, options: Options) -> list[list[str]]:
+    """What measures, without a preflight of its own in front.
+
+    LabError (usage) for an experiment that this profile does not have, and for a --resume that does not say which
+    experiment's run it means.
     """
     strangers = [name for name in options.only if name not in profile.experiments]
     if strangers:
@@ -175,8 +208,10 @@ def after_install(profile: Profile, options: Options) -> list[list[str]]:
     if options.resume:
         _refuse_to_resume_but_one(profile, options)
     chosen = [name for name in profile.experiments if not options.only or name in options.only]
-    checked = [PREFLIGHT, "--profile", profile.id, *options.accepted]
-    return [checked, *(_run(name, profile, options) for name in chosen)]
+    together = [name for name in chosen if name not in OWN_COMMANDS]
+    runs = [_run(together, profile, options)] if together else []
+    own = [[*OWN_COMMANDS[name], "--profile", profile.id] for name in chosen if name in OWN_COMMANDS]
+    return [*runs, *own]
 
 
 def verification(profile: Profile, runs: Path, since: float) -> list[str] | None:
@@ -186,11 +221,12 @@ def verification(profile: Profile, runs: Path, since: float) -> list[str] | None
     return ["-m", "experiments", "results", "verify", *fresh] if fresh else None
 
 
-def _run(name: str, profile: Profile, options: Options) -> list[str]:
-    if name in OWN_COMMANDS:
-        return [*OWN_COMMANDS[name], "--profile", profile.id]
+def _run(names: Sequence[str], profile: Profile, options: Options) -> list[str]:
+    """One command for all of them: they share its preflight, unless none is made, and its import of torch."""
     begin = [] if options.resume else ["--workload", options.workload, "--profile", profile.id]
-    return ["-m", "experiments", "run", name, *begin, *options.experiments]
+    if not options.resume and "dry_run" not in options.experiments:
+        begin.append(STOPS)
+    return ["-m", "experiments", "run", *names, *begin, *options.experiments]
 
 
 def _refuse_to_resume_but_one(profile: Profile, options: Options) -> None:

@@ -1,8 +1,10 @@
-"""`python -m tools.rendering sync | check [--links]`: renew what is generated, or say by line what no longer holds."""
+"""`python -m tools.rendering sync | check [--links] | release VERSION`: renew what is generated, say by line what no
+longer holds, or put the changelog's fragments together."""
 
 from __future__ import annotations
 
 import argparse
+import datetime
 import os
 import sys
 from collections.abc import Iterator
@@ -13,7 +15,16 @@ from tools.environments import command_line
 from tools.environments.errors import EXIT_BLOCKED, EXIT_OK, LabError, render
 from tools.environments.layout import ROOT
 from tools.environments.registry import registry
-from tools.rendering import blocks, contract_parts, fault_parts, links, profile_tables, result_parts, topic_pages
+from tools.rendering import (
+    blocks,
+    changelog,
+    contract_parts,
+    fault_parts,
+    links,
+    profile_tables,
+    result_parts,
+    topic_pages,
+)
 from tools.rendering.document_finding import Finding
 
 MEND = "run: invoke assets.sync"
@@ -50,6 +61,7 @@ def wanted(root: Path) -> tuple[dict[Path, str], list[Finding]]:
 def check(root: Path, *, with_links: bool) -> list[Finding]:
     """All that no longer holds, in the order of files and lines."""
     texts, findings = wanted(root)
+    findings += changelog.check(root)
     for path, text in texts.items():
         if not path.exists():
             findings.append(Finding(path, 1, f"this page is missing; {MEND}"))
@@ -81,8 +93,14 @@ def main(arguments: list[str]) -> int:
     actions.add_parser("sync", help="renew the generated parts")
     checking = actions.add_parser("check", help="say by line what no longer holds")
     checking.add_argument("--links", action="store_true", help="follow relative links and anchors too")
+    releasing = actions.add_parser("release", help="put the changelog's fragments under a version")
+    releasing.add_argument("version")
+    releasing.add_argument("--date", default=datetime.date.today().isoformat(), help="YYYY-MM-DD, today by default")
     options = command.parse_args(arguments)
     try:
+        if options.action == "release":
+            print(f"renewed  {changelog.release(ROOT, options.version, options.date).relative_to(ROOT)}")
+            return EXIT_OK
         if options.action == "sync":
             written, findings = sync(ROOT)
             for path in written:

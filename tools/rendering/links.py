@@ -44,11 +44,15 @@ def links(text: str) -> list[tuple[int, str]]:
 
 
 def headings(text: str) -> frozenset[str]:
-    """The anchors of a document as GitHub makes them: lower case, without punctuation, numbered where repeated."""
+    """The anchors of a document: those of its titles, and those given by name."""
+    return titled(text).union(*(_NAMED.findall(line) for _, line in prose(text)))
+
+
+def titled(text: str) -> frozenset[str]:
+    """The anchors of a document's titles as GitHub makes them: lower case, no punctuation, numbered where repeated."""
     seen: dict[str, int] = {}
     anchors = set()
     for _, line in prose(text):
-        anchors.update(_NAMED.findall(line))
         heading = _HEADING.match(line)
         if heading is None:
             continue

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tools.environments.model import Layer, Profile
 from tools.environments.registry.registry import Registry
+from tools.rendering import links
 from tools.rendering.blocks import Language, Maker, language
 
 _HEADS: Mapping[str, Mapping[Language, tuple[str, ...]]] = {
@@ -35,20 +36,37 @@ _ENTRIES: Mapping[Language, tuple[str, str, str]] = {
 def makers(registry: Registry, root: Path) -> dict[str, Maker]:
     """The generated parts of this module, by name; links are made for documents below `root`."""
     return {
-        "profile-choice": lambda arguments, path: choice(registry, language(path)),
+        "profile-choice": lambda arguments, path: choice(registry, language(path), arguments),
+        "profile-anchors": lambda arguments, path: anchors(registry, arguments, path),
         "profile-index": lambda arguments, path: index(registry, path, root),
         "profile-facts": lambda arguments, path: facts(registry, arguments, language(path)),
     }
 
 
-def choice(registry: Registry, lang: Language) -> str:
-    """The profiles that have an experiment today: what a reader has, which to take, what for, what it costs."""
+def choice(registry: Registry, lang: Language, arguments: Sequence[str] = ()) -> str:
+    """What a reader has, which profile to take, what for, what it costs: of `TOPIC` every profile, else those of all
+    topics that have an experiment today. ValueError for a topic that the registry lacks."""
+    topic = _topic(registry, arguments, "profile-choice") if arguments else None
     rows = [
         (needs(profile, lang), f"`{profile.id}`", _purpose(profile, lang), *cost(profile, lang))
         for profile in registry.profiles.values()
-        if profile.experiments
+        if (profile.topic == topic if topic else profile.experiments)
     ]
     return table(_HEADS["choice"][lang], rows)
+
+
+def anchors(registry: Registry, arguments: Sequence[str], path: Path) -> str:
+    """Where the entry links of a topic's profiles lead in a handwritten document, for those without a heading there."""
+    topic = _topic(registry, arguments, "profile-anchors")
+    titled = links.titled(path.read_text(encoding="utf-8")) if path.exists() else frozenset()
+    names = (profile.id.lower() for profile in registry.profiles.values() if profile.topic == topic)
+    return "\n".join(f'<a id="{name}"></a>' for name in names if name not in titled)
+
+
+def _topic(registry: Registry, arguments: Sequence[str], part: str) -> str:
+    if len(arguments) != 1 or arguments[0] not in registry.topics:
+        raise ValueError(f"{part} wants a topic, one of {', '.join(registry.topics)}")
+    return arguments[0]
 
 
 def index(registry: Registry, path: Path, root: Path) -> str:
@@ -78,7 +96,9 @@ def facts(registry: Registry, arguments: Sequence[str], lang: Language) -> str:
         "en": ("needs", "torch", "installs", "costs", "environment", "experiments", "none yet: environment only"),
         "zh": ("需要", "torch", "安装", "代价", "环境名", "实验", "暂无：只提供环境"),
     }[lang]
-    names = ", ".join(f"`{name}`" for name in profile.experiments) or words[6]
+    if profile.layer == "delivery":
+        words = (*words[:5], {"en": "judgements", "zh": "判断"}[lang], words[6])
+    names = ", ".join(f"`{name}`" for name in (*profile.experiments, *profile.judgements)) or words[6]
     values = (needs(profile, lang), torch, files, f"{download}, {disk}, {minutes}", f"`{profile.environment}`", names)
     return "\n".join(f"- {word}: {value}" for word, value in zip(words, values, strict=False))
 

@@ -53,9 +53,14 @@ def _assets(registry: Registry, topic: Topic, members: list[Profile], lang: Lang
         "en": "No experiment is registered for this profile yet; it provides the environment only. Not measured.",
         "zh": "该 Profile 还没有登记实验：目前只提供环境。未测量。",
     }[lang]
+    unjudged = {
+        "en": "No judgement is registered for this profile yet; it provides the environment only. It measures nothing.",
+        "zh": "该 Profile 还没有登记判断：目前只提供环境。它不做测量。",
+    }[lang]
     for profile in members:
-        listed = "\n".join(f"- `{name}`" for name in profile.experiments)
-        parts += [f"## {profile.id}", _purpose(profile, lang), listed or nothing]
+        listed = "\n".join(f"- `{name}`" for name in (*profile.experiments, *profile.judgements))
+        none = unjudged if profile.layer == "delivery" else nothing
+        parts += [f"## {profile.id}", _purpose(profile, lang), listed or none]
     return "\n\n".join(parts) + "\n"
 
 

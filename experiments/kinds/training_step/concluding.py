@@ -5,16 +5,14 @@ Pure functions of finished candidates. A page adds what only it can say.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 from experiments.evidence.candidate import Candidate
 from experiments.evidence.conclusion import Claim, Comparison, Decision
-from experiments.evidence.quantities import percent
+from experiments.evidence.sentences import Sentence, claim, decision, say
 from experiments.harness.experiment import Observed
+from experiments.kinds.training_step.step_sentences import SENTENCES
 from experiments.kinds.training_step.training_workload import TrainingWorkload
-
-GIB = 2**30
 
 
 def gates_hold(candidate: Candidate) -> bool:
@@ -27,16 +25,22 @@ def able(observed: Observed[TrainingWorkload]) -> list[Candidate]:
     return [c for c in observed.candidates if c.role == "candidate" and c.status == "ok" and gates_hold(c)]
 
 
-def equivalence(observed: Observed[TrainingWorkload], baseline: str, because: str) -> list[Claim]:
-    """One claim over all candidates whose first gradients and update agree with the baseline."""
+def equivalence(observed: Observed[TrainingWorkload], baseline: str, because: Sentence) -> list[Claim]:
+    """One claim over all candidates whose first gradients and update agree with the baseline.
+
+    `because` is a clause of the page's own: why they have to.
+    """
     kept = [c for c in able(observed) if _error(c) is not None]
     if not kept:
         return []
     worst = max(kept, key=lambda c: _error(c) or 0.0)
     error = _error(worst)
-    size = "bit-identical" if not error else f"largest relative L2 error {error:.1e} ({worst.name})"
-    statement = f"gradients and first update of {names(kept)} agree with {baseline}: {size}; {because}"
-    return [Claim(kind="gradient_equivalence", statement=statement, candidates=tuple(c.name for c in kept))]
+    size = say(SENTENCES, "bit_identical")
+    if error:
+        size = say(SENTENCES, "largest_error", error=error, candidate=worst.name)
+    agreeing = [candidate.name for candidate in kept]
+    said = say(SENTENCES, "gradients_agree", candidates=agreeing, baseline=baseline, size=size, because=because)
+    return [claim("gradient_equivalence", said, agreeing, ("gradient", "update"))]
 
 
 def _error(candidate: Candidate) -> float | None:
@@ -48,14 +52,15 @@ def times(observed: Observed[TrainingWorkload], quantity: str = "step_ms") -> li
     """One claim for each comparison in time whose candidate computes the same."""
     names = {candidate.name for candidate in able(observed)}
     return [
-        Claim(kind="time", statement=_time(entry), candidates=(entry.candidate, entry.baseline))
+        claim("time", _time(entry), (entry.candidate, entry.baseline), (quantity,))
         for entry in observed.comparisons
         if entry.quantity == quantity and entry.candidate in names and entry.ratio is not None
     ]
 
 
-def _time(entry: Comparison) -> str:
-    return f"a step of {entry.candidate} takes {entry.ratio:.3f} x that of {entry.baseline}: {entry.verdict}"
+def _time(entry: Comparison) -> Sentence:
+    sides = {"candidate": entry.candidate, "baseline": entry.baseline}
+    return say(SENTENCES, "step_takes", **sides, ratio=entry.ratio, verdict=entry.verdict)
 
 
 def memories(observed: Observed[TrainingWorkload]) -> list[Claim]:
@@ -67,31 +72,39 @@ def memories(observed: Observed[TrainingWorkload]) -> list[Claim]:
     for candidate in able(observed):
         sentence = memory_sentence(candidate, baseline)
         if sentence:
-            names = (candidate.name, baseline.name)
-            claims.append(Claim(kind="memory", statement=sentence, candidates=names))
+            ground = _memory_ground(candidate, baseline)
+            claims.append(claim("memory", sentence, (candidate.name, baseline.name), ground))
     return claims
 
 
-def memory_sentence(candidate: Candidate, baseline: Candidate) -> str | None:
+def _memory_ground(candidate: Candidate, baseline: Candidate) -> tuple[str, ...]:
+    """The quantities `memory_sentence` speaks of: those that both have."""
+    words = ["peak_allocated_bytes", "after_forward_bytes", *(["peak_reserved_bytes"] if captured(candidate) else [])]
+    both = (candidate.memory, baseline.memory)
+    return tuple(word for word in words if all(getattr(memory, word) is not None for memory in both))
+
+
+def memory_sentence(candidate: Candidate, baseline: Candidate) -> Sentence | None:
     """Peak and after-forward residency of both in one sentence; None where they were not measured."""
     mine, base = candidate.memory, baseline.memory
     if mine is None or base is None or mine.peak_allocated_bytes is None or base.peak_allocated_bytes is None:
         return None
-    text = (
-        f"{candidate.name} peaks at {mine.peak_allocated_bytes / GIB:.2f} GiB allocated, "
-        f"{baseline.name} at {base.peak_allocated_bytes / GIB:.2f}"
-    )
+    more = []
     if mine.after_forward_bytes is not None and base.after_forward_bytes is not None:
-        text += (
-            f"; after the forward {mine.after_forward_bytes / GIB:.2f} GiB stay, "
-            f"of {baseline.name} {base.after_forward_bytes / GIB:.2f}"
-        )
+        held = {"held_bytes": mine.after_forward_bytes, "baseline_bytes": base.after_forward_bytes}
+        more.append(say(SENTENCES, "after_forward", **held, baseline=baseline.name))
     if captured(candidate) and mine.peak_reserved_bytes is not None and base.peak_reserved_bytes is not None:
-        text += (
-            f"; its graph's pool is not counted as allocated: {mine.peak_reserved_bytes / GIB:.2f} GiB are reserved, "
-            f"of {baseline.name} {base.peak_reserved_bytes / GIB:.2f}"
-        )
-    return text
+        held = {"reserved_bytes": mine.peak_reserved_bytes, "baseline_bytes": base.peak_reserved_bytes}
+        more.append(say(SENTENCES, "pool_of_the_graph", **held, baseline=baseline.name))
+    return say(
+        SENTENCES,
+        "peaks",
+        candidate=candidate.name,
+        peak_bytes=mine.peak_allocated_bytes,
+        baseline=baseline.name,
+        baseline_bytes=base.peak_allocated_bytes,
+        more=more,
+    )
 
 
 def captured(candidate: Candidate) -> bool:
@@ -107,27 +120,32 @@ def stands_in_the_way(observed: Observed[TrainingWorkload]) -> Decision | None:
     """
     taken = [c for c in observed.candidates if c.role in ("baseline", "candidate") and c.status != "skipped"]
     if not taken:
-        return Decision(code="not_measured", sentence="Nothing was executed: the plan is well-formed.")
+        return decision("not_measured", say(SENTENCES, "nothing_executed"))
     baseline = next((c for c in taken if c.is_baseline), None)
     twin = next((c for c in observed.candidates if c.role == "baseline_again" and c.status == "ok"), None)
     if twin is not None and not _repeats(twin):
-        said = f"{twin.name} does not repeat the baseline's gradients within rounding: nothing can be compared with it."
-        return Decision(code="numerics_broken", sentence=said)
+        return decision("numerics_broken", say(SENTENCES, "baseline_not_repeated", again=twin.name))
     if baseline is not None and _off_float64_alone(baseline):
-        said = f"{baseline.name} is not within rounding of the float64 decoder: one of the two computes another model."
-        return Decision(code="numerics_broken", sentence=said)
-    broken = names(c for c in taken if lost_numbers(c))
+        return decision("numerics_broken", say(SENTENCES, "baseline_off_float64", baseline=baseline.name))
+    broken = [candidate.name for candidate in taken if lost_numbers(candidate)]
     if broken:
-        return Decision(code="numerics_broken", sentence=f"Do not use {broken}: a gate or a step failed.")
+        return decision("numerics_broken", say(SENTENCES, "numbers_lost", candidates=broken))
     if able(observed):
         return None
     if any(c.status == "oom" for c in taken):
         proposal = next((c.failure.proposal for c in taken if c.failure and c.failure.proposal), None)
-        return Decision(code="does_not_fit", sentence=f"Nothing fits on this device; try {proposal or 'less'}.")
+        said = say(SENTENCES, "nothing_fits")
+        if proposal:
+            said = say(SENTENCES, "nothing_fits_yet", proposal=proposal)
+        return decision("does_not_fit", said)
     if baseline is not None and baseline.status == "ok" and len(taken) == 1:
         return None
-    said = "; ".join(f"{c.name}: {c.failure.kind} in {c.failure.phase}" for c in taken if c.failure)
-    return Decision(code="inconclusive", sentence=f"Nothing ran that could be compared ({said}).")
+    failures = [
+        say(SENTENCES, "failed_in", candidate=c.name, kind=c.failure.kind, phase=c.failure.phase)
+        for c in taken
+        if c.failure
+    ]
+    return decision("inconclusive", say(SENTENCES, "nothing_compared", failures=failures))
 
 
 def _repeats(twin: Candidate) -> bool:
@@ -146,12 +164,6 @@ def lost_numbers(candidate: Candidate) -> bool:
     if candidate.status == "ok":
         return not gates_hold(candidate)
     return candidate.failure is not None and candidate.failure.kind == "NonFiniteLoss"
-
-
-def names(candidates: Iterable[Candidate]) -> str:
-    """Their names, joined for a sentence; apart from each other also where a name has a comma of its own."""
-    told = [candidate.name for candidate in candidates]
-    return ("; " if any("," in name for name in told) else ", ").join(told)
 
 
 def freed(observed: Observed[TrainingWorkload], candidate: Candidate) -> float | None:
@@ -178,22 +190,21 @@ def weighed(observed: Observed[TrainingWorkload]) -> Decision:
         fits = [(peak, c) for c in able(observed) if (peak := _taken(c, captured(c))) is not None]
         if fits:
             best = min(fits, key=lambda pair: pair[0])[1]
-            return Decision(code="adopt", sentence=f"Take {best.name}: {baseline.name} does not fit here, it does.")
+            return decision("adopt", say(SENTENCES, "only_it_fits", candidate=best.name, baseline=baseline.name))
     ratios = {c.candidate: c.ratio for c in observed.comparisons if c.quantity == "step_ms"}
     rated = [(share, c) for c in able(observed) if (share := freed(observed, c)) is not None]
     if not rated:
-        return Decision(code="inconclusive", sentence="No candidate has both a peak and a step time to weigh.")
+        return decision("inconclusive", say(SENTENCES, "nothing_to_weigh"))
     share, best = max(rated, key=lambda pair: pair[0])
     ratio = ratios.get(best.name)
     if share < 0.02:
-        return Decision(code="avoid", sentence="No candidate lowers the peak here: head or state holds it.")
+        return decision("avoid", say(SENTENCES, "no_lower_peak"))
     if ratio is None:
-        said = f"{best.name} frees {percent(share)} of the peak; at what price was not measured."
-        return Decision(code="inconclusive", sentence=said)
+        return decision("inconclusive", say(SENTENCES, "frees_at_a_price", candidate=best.name, share=share))
     cheap = [(s, c) for s, c in rated if s >= 0.02 and ratios.get(c.name) and (ratios[c.name] or 9) <= 1.02]
     if cheap:
         share, best = max(cheap, key=lambda pair: pair[0])
-        said = f"Take {best.name}: {percent(share)} less peak at {ratios[best.name]:.2f} x the time."
-        return Decision(code="adopt", sentence=said)
-    said = f"{best.name} frees {percent(share)} of the peak for {ratio:.2f} x the time: take it when memory is short."
-    return Decision(code="adopt_if_memory_bound", sentence=said)
+        free = say(SENTENCES, "frees_for_nothing", candidate=best.name, share=share, ratio=ratios[best.name])
+        return decision("adopt", free)
+    paid = say(SENTENCES, "frees_for_time", candidate=best.name, share=share, ratio=ratio)
+    return decision("adopt_if_memory_bound", paid)

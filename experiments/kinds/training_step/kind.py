@@ -11,6 +11,7 @@ from experiments.evidence import earlier_shapes
 from experiments.evidence.candidate import Candidate, Memory
 from experiments.evidence.codec import from_json
 from experiments.evidence.record import Quantity
+from experiments.evidence.sentences import Templates
 from experiments.evidence.subject import Backend, Workload
 from experiments.evidence.vocabulary import Role
 from experiments.harness.experiment import CandidateSpec, Forecast, Json, Options
@@ -23,6 +24,7 @@ from experiments.kinds.training_step import findings, heads, model_subject
 from experiments.kinds.training_step.answers import GateAnswer, MeasureAnswer
 from experiments.kinds.training_step.findings import ORACLE, SeenStep
 from experiments.kinds.training_step.model_subject import ModelSubject, WantedModel
+from experiments.kinds.training_step.step_sentences import SENTENCES
 from experiments.kinds.training_step.training_experiment import of_this_kind
 from experiments.kinds.training_step.training_workload import TrainingWorkload, shorter
 from tools.environments.machine.host_facts import cores
@@ -54,6 +56,7 @@ class TrainingStepKind(Kind[TrainingWorkload, ModelSubject, GateAnswer, MeasureA
         KindOption("--precision", choices=("auto", "fp32", "tf32", "bf16", "fp16")),
         *(KindOption(f"--{knob.replace('_', '-')}", metavar="N", type=int) for knob in NUMBERS),
     )
+    sentences: ClassVar[Templates] = SENTENCES
     ratios: ClassVar[Mapping[str, str]] = {"step_ratio": "step_ms", "busy_ratio": "busy_ms"}
     leaves: ClassVar[str] = "the reference gradients (12 bytes a parameter)"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -50,6 +49,8 @@ class TrainingWorkload(MeasuredWorkload):
             return None
         ratios = [share ** (number / max(1, self.batch - 1)) for number in range(self.batch)]
         lengths = [max(1, round(self.sequence * ratio)) for ratio in ratios]
+        import random  # here: whoever only lists workloads starts without it
+
         random.Random(self.seed).shuffle(lengths)
         return tuple(lengths)
 

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 from experiments.evidence.conclusion import Claim, Decision
+from experiments.evidence.sentences import claim, decision, say
 from experiments.harness.experiment import Observed
-from experiments.kinds.training_step.concluding import (
-    able,
-    equivalence,
-    memories,
-    names,
-    stands_in_the_way,
-    times,
-    weighed,
-)
+from experiments.kinds.training_step.concluding import able, equivalence, memories, stands_in_the_way, times, weighed
 from experiments.kinds.training_step.training_workload import TrainingWorkload
+from experiments.training_mechanism.activation_checkpointing.sentences import SENTENCES
 
 
 def conclude(observed: Observed[TrainingWorkload]) -> tuple[tuple[Claim, ...], Decision]:
     """Claims with their candidates, and the decision. Levels are for `grade`."""
     claims = [
-        *equivalence(observed, "none", "the layers were computed twice, from the same inputs"),
+        *equivalence(observed, "none", say(SENTENCES, "computed_twice")),
         *_dropout(observed),
     ]
     if observed.device.kind == "cuda":
@@ -29,16 +23,13 @@ def conclude(observed: Observed[TrainingWorkload]) -> tuple[tuple[Claim, ...], D
 
 def _dropout(observed: Observed[TrainingWorkload]) -> list[Claim]:
     claims = []
-    for (candidate, _), answer in observed.probes.items():
+    for (candidate, probe), answer in observed.probes.items():
         kept, lost = answer.get("kept_error"), answer.get("lost_error")
         if not isinstance(kept, int | float) or not isinstance(lost, int | float):
             continue
-        exact = "bit-identical" if kept == 0 else f"{kept:.1e} off"
-        statement = (
-            f"under dropout {answer['dropout']}: gradients are {exact} when the second run repeats the random state, "
-            f"{lost:.1e} off (relative L2) when it is not"
-        )
-        claims.append(Claim(kind="gradient_equivalence", statement=statement, candidates=(candidate,)))
+        exact = say(SENTENCES, "kept_bits") if kept == 0 else say(SENTENCES, "kept_off", error=kept)
+        said = say(SENTENCES, "under_dropout", dropout=answer["dropout"], kept=exact, lost_error=lost)
+        claims.append(claim("gradient_equivalence", said, (candidate,), (probe,)))
     return claims
 
 
@@ -49,9 +40,7 @@ def _decision(observed: Observed[TrainingWorkload]) -> Decision:
     for answer in observed.probes.values():
         kept = answer.get("kept_error")
         if isinstance(kept, int | float) and kept > 1e-3:
-            sentence = f"Do not checkpoint with dropout: the random state was not restored ({kept:.1e} off)."
-            return Decision(code="numerics_broken", sentence=sentence)
+            return decision("numerics_broken", say(SENTENCES, "state_not_restored", error=kept))
     if observed.device.kind == "cpu":
-        said = f"{names(able(observed))} keep the gradients; what they free and cost only a card can tell."
-        return Decision(code="numerics_ok", sentence=said)
+        return decision("numerics_ok", say(SENTENCES, "kept_on_cpu", candidates=[c.name for c in able(observed)]))
     return weighed(observed)

@@ -18,6 +18,7 @@ from experiments.kinds.training_step.precision import chosen
 from experiments.kinds.training_step.training_experiment import ForecastRequest, TrainingExperiment
 from experiments.kinds.training_step.training_workload import TrainingWorkload
 from experiments.training_mechanism.activation_checkpointing.conclusions import conclude
+from experiments.training_mechanism.activation_checkpointing.sentences import SENTENCES
 from experiments.training_mechanism.shared.memory_table import table
 from experiments.training_mechanism.shared.shared_workloads import memory_for_time
 
@@ -69,6 +70,7 @@ EXPERIMENT = TrainingExperiment(
     worker="experiments.training_mechanism.activation_checkpointing.worker",
     candidates=candidates,
     conclude=conclude,
+    sentences=SENTENCES,
     table=table,
     forecast=forecast,
 )

@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from experiments.evidence.candidate import Candidate
 from experiments.evidence.conclusion import Claim, Decision
+from experiments.evidence.sentences import claim, decision, say
 from experiments.harness.experiment import Observed
-from experiments.kinds.training_step.concluding import (
-    able,
-    equivalence,
-    memories,
-    names,
-    stands_in_the_way,
-    times,
-    weighed,
-)
+from experiments.kinds.training_step.concluding import able, equivalence, memories, stands_in_the_way, times, weighed
 from experiments.kinds.training_step.training_workload import TrainingWorkload
+from experiments.training_mechanism.activation_offload.sentences import SENTENCES
 
 CHECKPOINTED, WITH_INPUTS = "checkpoint every layer", "checkpoint + layer inputs offloaded"
 OVERLAPPED, PEER = "overlapped", "TRL OffloadActivations"
@@ -22,7 +16,7 @@ OVERLAPPED, PEER = "overlapped", "TRL OffloadActivations"
 
 def conclude(observed: Observed[TrainingWorkload]) -> tuple[tuple[Claim, ...], Decision]:
     """Claims with their candidates, and the decision. Levels are for `grade`."""
-    claims = equivalence(observed, "none", "offloading moves bytes and computes nothing")
+    claims = equivalence(observed, "none", say(SENTENCES, "only_moved"))
     if observed.device.kind == "cuda":
         claims += [*times(observed), *_beside(observed), *_floor(observed), *memories(observed)]
     return tuple(claims), _decision(observed)
@@ -35,10 +29,10 @@ def _beside(observed: Observed[TrainingWorkload]) -> list[Claim]:
         ratio, busy = _ratio(observed, mine, other, "step_ms"), _ratio(observed, mine, other, "busy_ms")
         if ratio is None:
             continue
-        statement = f"a step of {mine} takes {ratio:.3f} x that of {other}"
-        if busy is not None:
-            statement += f", {busy:.3f} x in time the card is busy"
-        claims.append(Claim(kind="time", statement=statement, candidates=(mine, other)))
+        in_busy = [] if busy is None else [say(SENTENCES, "in_busy_time", ratio=busy)]
+        said = say(SENTENCES, "step_beside", candidate=mine, other=other, ratio=ratio, busy=in_busy)
+        ground = ("step_ms",) if busy is None else ("step_ms", "busy_ms")
+        claims.append(claim("time", said, (mine, other), ground))
     return claims
 
 
@@ -49,11 +43,9 @@ def _floor(observed: Observed[TrainingWorkload]) -> list[Claim]:
     if candidate is None or candidate not in able(observed) or step is None or base is None or not floors:
         return []
     bound = max(base, *floors)
-    word = "computation" if bound == base else "transfer"
-    statement = (
-        f"{OVERLAPPED} takes {step / bound:.3f} x its floor, max(computation, transfer): here {word}, {bound:.1f} ms"
-    )
-    return [Claim(kind="time", statement=statement, candidates=(OVERLAPPED,))]
+    code = "floor_is_computation" if bound == base else "floor_is_transfer"
+    said = say(SENTENCES, code, candidate=OVERLAPPED, ratio=step / bound, floor_ms=bound)
+    return [claim("time", said, (OVERLAPPED,), ("step_ms",))]
 
 
 def _ratio(observed: Observed[TrainingWorkload], mine: str, other: str, quantity: str) -> float | None:
@@ -71,6 +63,5 @@ def _decision(observed: Observed[TrainingWorkload]) -> Decision:
     if found is not None:
         return found
     if observed.device.kind == "cpu":
-        said = f"{names(able(observed))} keep the gradients; on a CPU nothing is freed and no transfer is hidden."
-        return Decision(code="numerics_ok", sentence=said)
+        return decision("numerics_ok", say(SENTENCES, "kept_on_cpu", candidates=[c.name for c in able(observed)]))
     return weighed(observed)

@@ -17,6 +17,7 @@ from experiments.kinds.training_step.precision import chosen
 from experiments.kinds.training_step.training_experiment import ForecastRequest, TrainingExperiment
 from experiments.kinds.training_step.training_workload import TrainingWorkload
 from experiments.training_mechanism.activation_offload.conclusions import conclude
+from experiments.training_mechanism.activation_offload.sentences import SENTENCES
 from experiments.training_mechanism.shared.memory_table import table
 from experiments.training_mechanism.shared.shared_workloads import memory_for_time
 
@@ -87,6 +88,7 @@ EXPERIMENT = TrainingExperiment(
     worker="experiments.training_mechanism.activation_offload.worker",
     candidates=candidates,
     conclude=conclude,
+    sentences=SENTENCES,
     table=table,
     forecast=forecast,
 )

@@ -5,17 +5,11 @@ from __future__ import annotations
 from experiments.evidence.candidate import Candidate
 from experiments.evidence.conclusion import Claim, Decision
 from experiments.evidence.rules.v1.gates import control_caught
+from experiments.evidence.sentences import claim, decision, say
 from experiments.harness.experiment import Observed
-from experiments.kinds.training_step.concluding import (
-    able,
-    equivalence,
-    memories,
-    names,
-    stands_in_the_way,
-    times,
-    weighed,
-)
+from experiments.kinds.training_step.concluding import able, equivalence, memories, stands_in_the_way, times, weighed
 from experiments.kinds.training_step.training_workload import TrainingWorkload
+from experiments.training_mechanism.gradient_accumulation.sentences import SENTENCES
 
 BUSY_LIMIT = 1.2  # a step without launch bound takes at most so many times the time its card is busy
 
@@ -24,7 +18,7 @@ def conclude(observed: Observed[TrainingWorkload]) -> tuple[tuple[Claim, ...], D
     """Claims with their candidates, and the decision. Levels are for `grade`."""
     baseline = next((c.name for c in observed.candidates if c.is_baseline), "the whole batch")
     claims = [
-        *equivalence(observed, baseline, "every loss was divided by the tokens of the whole batch"),
+        *equivalence(observed, baseline, say(SENTENCES, "divided_by_all_tokens")),
         *_wrong_control(observed),
     ]
     if observed.device.kind == "cuda":
@@ -42,11 +36,8 @@ def _wrong_control(observed: Observed[TrainingWorkload]) -> list[Claim]:
         gate = control.checks.gates.get("gradient")
         if gate is None or gate.error is None or gate.tolerance is None or not control_caught(control):
             continue
-        statement = (
-            f"gradients of {control.name} are {gate.error:.1e} off (relative L2, where rounding allows "
-            f"{gate.tolerance:.1e}): a token in a micro-batch of short rows weighs more"
-        )
-        claims.append(Claim(kind="gradient_equivalence", statement=statement, candidates=(control.name,)))
+        said = say(SENTENCES, "mean_is_off", control=control.name, error=gate.error, tolerance=gate.tolerance)
+        claims.append(claim("gradient_equivalence", said, (control.name,), ("gradient",)))
     return claims
 
 
@@ -58,12 +49,11 @@ def _waiting(observed: Observed[TrainingWorkload]) -> list[Claim]:
         if ratio is None:
             continue
         free = candidate.settings.get("captured") is True or candidate.settings.get("compiled") is True
-        word = "launch_bound, the card waits for Python" if "launch_bound" in candidate.marks else "not launch-bound"
+        what = say(SENTENCES, "launch_bound" if "launch_bound" in candidate.marks else "not_launch_bound")
         if free:
-            side = "within" if ratio <= BUSY_LIMIT else "beyond"
-            word = f"{side} the {BUSY_LIMIT} x that a launch-free step may take"
-        statement = f"a step of {candidate.name} takes {ratio:.2f} x the time the card is busy in it: {word}"
-        claims.append(Claim(kind="time", statement=statement, candidates=(candidate.name,)))
+            what = say(SENTENCES, "within_limit" if ratio <= BUSY_LIMIT else "beyond_limit", limit=BUSY_LIMIT)
+        said = say(SENTENCES, "beyond_busy", candidate=candidate.name, ratio=ratio, what=what)
+        claims.append(claim("time", said, (candidate.name,), ("step_ms", "busy_ms")))
     return claims
 
 
@@ -77,14 +67,13 @@ def _decision(observed: Observed[TrainingWorkload]) -> Decision:
     found = stands_in_the_way(observed)
     if found is not None:
         return found
-    loose = names(c for c in _controls(observed) if not control_caught(c))
+    loose = [c.name for c in _controls(observed) if not control_caught(c)]
     if loose:
-        said = f"{loose} is wrong and passed: rows are too alike here for the gates to tell. Take unequal lengths."
-        return Decision(code="inconclusive", sentence=said)
+        return decision("inconclusive", say(SENTENCES, "control_passed", controls=loose))
     if not any(c.role == "candidate" for c in observed.candidates):
-        return Decision(code="inconclusive", sentence="One row cannot be cut: give --batch 2 or more.")
+        return decision("inconclusive", say(SENTENCES, "one_row"))
     if observed.device.kind == "cpu":
-        wrong = "".join(f"; {c.name} does not, as it must" for c in _controls(observed))
-        said = f"{names(able(observed))} make the same update{wrong}. What they save only a card can tell."
-        return Decision(code="numerics_ok", sentence=said)
+        wrong = [say(SENTENCES, "wrong_as_meant", control=control.name) for control in _controls(observed)]
+        right = [candidate.name for candidate in able(observed)]
+        return decision("numerics_ok", say(SENTENCES, "same_update", candidates=right, wrong=wrong))
     return weighed(observed)

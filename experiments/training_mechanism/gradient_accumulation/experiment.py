@@ -22,6 +22,7 @@ from experiments.kinds.training_step.precision import chosen
 from experiments.kinds.training_step.training_experiment import ForecastRequest, TrainingExperiment
 from experiments.kinds.training_step.training_workload import TrainingWorkload
 from experiments.training_mechanism.gradient_accumulation.conclusions import conclude
+from experiments.training_mechanism.gradient_accumulation.sentences import SENTENCES
 from experiments.training_mechanism.shared.memory_table import table
 from experiments.training_mechanism.shared.shared_workloads import QWEN
 
@@ -155,6 +156,7 @@ EXPERIMENT = TrainingExperiment(
     worker="experiments.training_mechanism.gradient_accumulation.worker",
     candidates=candidates,
     conclude=conclude,
+    sentences=SENTENCES,
     table=table,
     forecast=forecast,
     look_at="what each loss is divided by, gradients left from the update before, and which gradients were compared",

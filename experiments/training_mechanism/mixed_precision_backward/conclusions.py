@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from experiments.evidence.candidate import Candidate
 from experiments.evidence.conclusion import Claim, Decision
-from experiments.evidence.quantities import percent
+from experiments.evidence.sentences import Sentence, claim, decision, say
 from experiments.harness.experiment import Observed
 from experiments.kinds.training_step.concluding import able, equivalence, gates_hold, memories, stands_in_the_way, times
 from experiments.kinds.training_step.training_workload import TrainingWorkload
+from experiments.training_mechanism.mixed_precision_backward.sentences import SENTENCES
 
 COLLAPSE = 2.0**-4  # a scale that fell below this share of where it began has skipped many steps in a row
 
 
 def conclude(observed: Observed[TrainingWorkload]) -> tuple[tuple[Claim, ...], Decision]:
     """Claims with their candidates, and the decision. Levels are for `grade`."""
-    claims = [*equivalence(observed, "fp32", "within what rounding allows"), *_scaler(observed)]
+    claims = [*equivalence(observed, "fp32", say(SENTENCES, "within_rounding")), *_scaler(observed)]
     if observed.device.kind == "cuda":
         claims += [*times(observed), *memories(observed)]
     return tuple(claims), _decision(observed)
@@ -34,11 +35,15 @@ def _scaler(observed: Observed[TrainingWorkload]) -> list[Claim]:
         trace = candidate.numerics.scaler if candidate.numerics else None
         if candidate.status != "ok" or trace is None or not trace.passed:
             continue
-        statement = (
-            f"an infinity in step {trace.injected_step} skipped {trace.skips_counted} step: weights and optimizer "
-            f"state bit-identical, schedule not advanced, scale {trace.scale_before:.0f} → {trace.scale_after:.0f}"
+        said = say(
+            SENTENCES,
+            "step_skipped",
+            step=trace.injected_step,
+            skips=trace.skips_counted,
+            scale_before=trace.scale_before,
+            scale_after=trace.scale_after,
         )
-        claims.append(Claim(kind="scaler_semantics", statement=statement, candidates=(candidate.name,)))
+        claims.append(claim("scaler_semantics", said, (candidate.name,), ("scaler",)))
     return claims
 
 
@@ -48,28 +53,28 @@ def _decision(observed: Observed[TrainingWorkload]) -> Decision:
         return found
     measured = [candidate for candidate in observed.candidates if candidate.status == "ok"]
     if any(c.numerics and c.numerics.scaler and not c.numerics.scaler.passed for c in measured):
-        return Decision(code="numerics_broken", sentence="The scaler did not go through its states: see the probe.")
+        return decision("numerics_broken", say(SENTENCES, "scaler_broken"))
     for candidate in measured:
         fallen = collapsed(candidate)
         if fallen is not None:
-            said = f"The loss scale of {candidate.name} collapsed from {fallen[0]:.0f} to {fallen[1]:.0f}"
-            return Decision(code="numerics_broken", sentence=f"{said}: steps are lost to overflow.")
+            first, lowest = fallen
+            said = say(SENTENCES, "scale_collapsed", candidate=candidate.name, first=first, lowest=lowest)
+            return decision("numerics_broken", said)
     if observed.device.kind == "cuda":
         return _on_a_card(observed)
-    return Decision(code="numerics_ok", sentence=_numerics_sentence(observed, measured))
+    return decision("numerics_ok", _numerics_sentence(observed, measured))
 
 
-def _numerics_sentence(observed: Observed[TrainingWorkload], measured: list[Candidate]) -> str:
+def _numerics_sentence(observed: Observed[TrainingWorkload], measured: list[Candidate]) -> Sentence:
     kept = [candidate.name for candidate in able(observed)]
-    said = [f"{' and '.join(kept)} keep the gradients within their rounding" if kept else "only fp32 ran"]
+    parts = [say(SENTENCES, "gradients_kept", candidates=kept) if kept else say(SENTENCES, "only_fp32")]
     if any(c.numerics and c.numerics.scaler for c in measured):
-        said.append("the scaler skips exactly as it must")
+        parts.append(say(SENTENCES, "scaler_skips"))
     for control in measured:
         share = control.numerics.underflow_share if control.numerics else None
         if control.role == "control" and share is not None and not gates_hold(control):
-            below = f"{percent(share)} of its gradients below fp16's normal range"
-            said.append(f"{control.name} fails its gate, with {below}")
-    return "; ".join(said) + ". This says nothing about speed."
+            parts.append(say(SENTENCES, "control_fails", control=control.name, share=share))
+    return say(SENTENCES, "numerics_only", parts=parts)
 
 
 def _on_a_card(observed: Observed[TrainingWorkload]) -> Decision:
@@ -78,8 +83,7 @@ def _on_a_card(observed: Observed[TrainingWorkload]) -> Decision:
     faster = [c for c in compared if c.verdict == "faster" and c.ratio is not None]
     if faster:
         best = min(faster, key=lambda c: c.ratio or 1.0)
-        said = f"Take {best.candidate}: {best.ratio:.2f} x the time of fp32 with gradients kept."
-        return Decision(code="adopt", sentence=said)
+        return decision("adopt", say(SENTENCES, "fastest", candidate=best.candidate, ratio=best.ratio))
     if compared and all(c.verdict == "same" for c in compared):
-        return Decision(code="equivalent", sentence="No format is faster than fp32 beyond the noise here.")
-    return Decision(code="inconclusive", sentence="No difference stands clear of the noise: measure more rounds.")
+        return decision("equivalent", say(SENTENCES, "none_faster"))
+    return decision("inconclusive", say(SENTENCES, "within_noise"))

@@ -19,6 +19,7 @@ from experiments.kinds.training_step.training_experiment import ForecastRequest,
 from experiments.kinds.training_step.training_workload import TrainingWorkload
 from experiments.training_mechanism.mixed_precision_backward.conclusions import conclude
 from experiments.training_mechanism.mixed_precision_backward.presentation import picture, table
+from experiments.training_mechanism.mixed_precision_backward.sentences import SENTENCES
 from experiments.training_mechanism.shared.shared_workloads import QWEN
 
 PROBE = "injected_inf"
@@ -148,6 +149,7 @@ EXPERIMENT = TrainingExperiment(
     numerics=numerics,
     told_in_numerics=frozenset({PROBE}),
     conclude=conclude,
+    sentences=SENTENCES,
     table=table,
     picture=picture,
     forecast=forecast,

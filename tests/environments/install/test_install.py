@@ -7,11 +7,13 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import install_checkout
 import pytest
 from install_checkout import Checkout, answered
+from stages import few
 
 from tools.environments.installed import installed_files, registration, stamp
 
@@ -265,6 +267,7 @@ def test_an_unfinished_one_of_another_profile_is_refused(fresh: Checkout) -> Non
     assert "belongs to TINY-CPU, and is unfinished" in told["error"]["found"]
 
 
+@pytest.mark.race
 def test_a_second_installer_waits_and_says_for_whom(fresh: Checkout) -> None:
     first = fresh.start("--backend", "uv")
     assert fresh.wait_for("start", "create", first)
@@ -318,8 +321,11 @@ def by_hand_with_uv(checkout: Checkout, prefix: Path) -> None:
     run(checkout, str(prefix / "bin" / "python"), "tools/register_notebook_runtime.py")
 
 
-def test_adoption_by_name_path_and_running_interpreter(fresh: Checkout, tmp_path: Path) -> None:
-    by_hand(fresh, fresh.prefix("mine"))
+@pytest.mark.parametrize("maker", few(1, [by_hand_with_uv, by_hand]))
+def test_adoption_by_name_path_and_running_interpreter(
+    fresh: Checkout, tmp_path: Path, maker: Callable[[Checkout, Path], None]
+) -> None:
+    maker(fresh, fresh.prefix("mine"))
     told = answered(fresh, "--adopt", "--env-name", "mine")
     assert (told["status"], told["torch"], told["backend"]) == ("adopted", "2.13.0+cpu", "adopted")
     assert answered(fresh, "--env-name", "mine")["status"] == "current"

@@ -17,10 +17,11 @@ from typing import Any
 import install_checkout
 import pytest
 from install_checkout import Checkout, Index
+from stages import few
 
 from tools.environments.installed import stamp
 
-BACKENDS = ("uv", "venv")
+BACKENDS = few(1, ["uv", "venv"])  # what is told does not depend on it
 NAMESPACES = (
     subprocess.run(["unshare", "-m", "-n", "true"], capture_output=True).returncode == 0
     if shutil.which("unshare")
@@ -185,8 +186,10 @@ def test_a_mirror_that_lacks_a_package(fresh: Checkout, index: Index, backend: s
     assert "resuming at tiny" in again.stdout
 
 
+@pytest.mark.race
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_an_index_that_dies_on_the_way(fresh: Checkout, index: Index, backend: str) -> None:
+    fresh.extra = {"UV_HTTP_RETRIES": "0", "PIP_RETRIES": "0"}  # both wait longer before each try
     child = fresh.start(
         "--backend", backend, "--index-url", index.url, "--torch-index", index.url, "--json", offline=False
     )
@@ -198,7 +201,7 @@ def test_an_index_that_dies_on_the_way(fresh: Checkout, index: Index, backend: s
     assert "--index-url" in told["next"] or "TMLAB_INDEX_URL" in told["next"]
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", ["uv", "venv"])  # each has variables of its own
 def test_fault_27_preset_variables_do_not_choose_torch(fresh: Checkout, index: Index, backend: str) -> None:
     install_checkout.torch_wheel(fresh.wheels, "2.13.0+cu130", "13.0")  # ranks above +cpu
     preset = {"PIP_INDEX_URL": index.url, "PIP_EXTRA_INDEX_URL": index.url, "UV_INDEX": index.url, "PIP_PRE": "1"}
@@ -273,7 +276,7 @@ def test_too_little_room_is_told_before_anything_is_made(fresh: Checkout) -> Non
 
 @needs_namespaces
 @pytest.mark.parametrize(
-    ("backend", "size"), [("uv", "400k"), ("uv", "14m"), ("uv", "15m"), ("venv", "3m"), ("venv", "15m")]
+    ("backend", "size"), few(1, [("uv", "14m"), ("uv", "400k"), ("uv", "15m"), ("venv", "3m"), ("venv", "15m")])
 )
 def test_a_disk_that_fills_up_on_the_way(fresh: Checkout, backend: str, size: str) -> None:
     """Real ENOSPC at several moments; with room again the next call finishes."""
@@ -306,7 +309,8 @@ def test_without_any_network(fresh: Checkout, backend: str) -> None:
     assert offline.returncode == 0, offline.stdout
 
 
-@pytest.mark.parametrize("step", ["create", "pip", "torch", "tiny", "register", "pip-check", "preflight"])
+@pytest.mark.race
+@pytest.mark.parametrize("step", few(2, ["torch", "preflight", "create", "pip", "tiny", "register", "pip-check"]))
 def test_ctrl_c_at_every_stage(fresh: Checkout, step: str) -> None:
     child = fresh.start("--backend", "uv")
     assert fresh.wait_for("start", step, child)
@@ -322,6 +326,8 @@ def test_ctrl_c_at_every_stage(fresh: Checkout, step: str) -> None:
     assert fresh.whole().broken == ()
 
 
+@pytest.mark.full
+@pytest.mark.race
 def test_ctrl_c_to_the_installer_alone_and_a_polite_end(fresh: Checkout) -> None:
     for name, word in (("one", signal.SIGINT), ("tiny_cpu", signal.SIGTERM)):
         child = fresh.start("--backend", "venv", "--env-name", name, "--json")

@@ -1,7 +1,7 @@
 """kill -9 at random moments of every step: the next call finishes, and every installed file is whole.
 
 Tiny wheels give many moments in little time; a few kills hit the real TRAIN-CPU packages. The random moments come from
-a seed that a failure prints.
+the seed of the run (--seed), which a failure prints. The gate kills three times, the full stage at every moment.
 """
 
 from __future__ import annotations
@@ -18,24 +18,31 @@ from pathlib import Path
 import install_checkout
 import pytest
 from install_checkout import Checkout, Index
+from stages import CURRENT, few
 
 from tools.environments.install import install
 from tools.environments.install.install_journal import Journal
 from tools.environments.installed import stamp
 
 STEPS = ("create", "pip", "torch", "tiny", "register", "pip-check", "preflight", "stamp")
-SEED = int(os.environ.get("TMLAB_TEST_SEED") or random.SystemRandom().randrange(10**6))
 # (backend, step, latest moment after its start in seconds): every step of uv three times, the steps that take longer in
 # pip twice.
 MOMENTS = [("uv", step, 0.15) for step in STEPS for _ in range(3)]
 MOMENTS += [
     ("venv", step, longest) for step, longest in (("pip", 2.5), ("torch", 1.5), ("tiny", 1.5)) for _ in range(2)
 ]
+IN_GATE = {MOMENTS.index(moment) for moment in (("uv", "torch", 0.15), ("uv", "tiny", 0.15), ("venv", "torch", 1.5))}
+NUMBERS = [n if n in IN_GATE else pytest.param(n, marks=pytest.mark.full) for n in range(len(MOMENTS))]
 
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
     return install_checkout.make(tmp_path_factory.mktemp("kill"))
+
+
+def draw(*what: int) -> random.Random:
+    """A source of moments for one kill of this run."""
+    return random.Random(f"{CURRENT.seed} {what}")
 
 
 def assert_finished(checkout: Checkout, name: str) -> None:
@@ -49,12 +56,13 @@ def assert_finished(checkout: Checkout, name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", range(len(MOMENTS)))
-def test_kill_at_a_random_moment(checkout: Checkout, number: int) -> None:
+@pytest.mark.race
+@pytest.mark.parametrize("number", NUMBERS)
+def test_kill_at_a_random_moment(checkout: Checkout, number: int, repetition: int) -> None:
     backend, step, longest = MOMENTS[number]
-    delay = random.Random(SEED + number).uniform(0, longest)
-    told = f"TMLAB_TEST_SEED={SEED}: {backend}, {step} after {delay:.3f} s"
-    name = f"k{number}"
+    delay = draw(repetition, number).uniform(0, longest)
+    told = f"--seed {CURRENT.seed}: {backend}, {step} after {delay:.3f} s"
+    name = f"k{repetition}_{number}"
     child = checkout.start("--backend", backend, "--env-name", name)
     reached = checkout.wait_for("start", step, child, name=name)
     time.sleep(delay)
@@ -71,10 +79,13 @@ def test_kill_at_a_random_moment(checkout: Checkout, number: int) -> None:
 
 
 @pytest.mark.slow
-def test_killed_again_and_again_it_gets_there_in_the_end(checkout: Checkout) -> None:
+@pytest.mark.full
+@pytest.mark.race
+def test_killed_again_and_again_it_gets_there_in_the_end(checkout: Checkout, repetition: int) -> None:
     """Each call is killed a little later than the one before."""
+    name = f"again{repetition}"
     for number in range(1, 40):
-        child = checkout.start("--backend", "uv", "--env-name", "again")
+        child = checkout.start("--backend", "uv", "--env-name", name)
         time.sleep(0.1 * number)
         ended = child.poll()
         if ended is None:
@@ -86,16 +97,17 @@ def test_killed_again_and_again_it_gets_there_in_the_end(checkout: Checkout) -> 
             break
     else:
         pytest.fail("not finished after 39 calls")
-    assert_finished(checkout, "again")
+    assert_finished(checkout, name)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("step", "held"), [("torch", "torch-"), ("tiny", "tiny_alpha-")])
+@pytest.mark.race
+@pytest.mark.parametrize(("step", "held"), few(1, [("torch", "torch-"), ("tiny", "tiny_alpha-")]))
 def test_the_installer_alone_is_killed_and_its_child_goes_on(
-    checkout: Checkout, tmp_path: Path, step: str, held: str
+    checkout: Checkout, tmp_path: Path, step: str, held: str, repetition: int
 ) -> None:
     """The next call waits for the orphan, since it still writes, and then resumes."""
-    name = f"alone_{step}"
+    name = f"alone_{step}_{repetition}"
     served = shutil.copytree(checkout.wheels, tmp_path / "served")
     install_checkout.seeds(served)
     index = Index(served, held=held)
@@ -117,17 +129,20 @@ def test_the_installer_alone_is_killed_and_its_child_goes_on(
 
 
 @pytest.mark.slow
-def test_killed_while_recreating(checkout: Checkout) -> None:
-    assert checkout.install("--backend", "uv", "--env-name", "re").returncode == 0
+@pytest.mark.full
+@pytest.mark.race
+def test_killed_while_recreating(checkout: Checkout, repetition: int) -> None:
+    name = f"re{repetition}"
+    assert checkout.install("--backend", "uv", "--env-name", name).returncode == 0
     for number in range(4):
-        child = checkout.start("--backend", "uv", "--env-name", "re", "--recreate")
+        child = checkout.start("--backend", "uv", "--env-name", name, "--recreate")
         time.sleep(0.15 + 0.1 * number)
         os.killpg(child.pid, signal.SIGKILL)
         child.communicate()
-    again = checkout.install("--backend", "uv", "--env-name", "re")
+    again = checkout.install("--backend", "uv", "--env-name", name)
     assert again.returncode == 0, again.stdout
-    assert_finished(checkout, "re")
-    assert not (checkout.state("re") / "removed").exists()
+    assert_finished(checkout, name)
+    assert not (checkout.state(name) / "removed").exists()
 
 
 @pytest.fixture(scope="module")
@@ -138,12 +153,13 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
 
 @pytest.mark.slow
 @pytest.mark.network
+@pytest.mark.full
 @pytest.mark.parametrize("number", range(4))
 def test_kill_the_real_install(real: Checkout, number: int) -> None:
     """TRAIN-CPU: 33,000 files, of which a kill leaves some missing."""
     step, longest = [("torch", 1.0), ("training-mechanism", 2.0)][number % 2]
-    delay = random.Random(SEED + 1000 + number).uniform(0.05, longest)
-    told = f"TMLAB_TEST_SEED={SEED}: {step} after {delay:.3f} s"
+    delay = draw(1000, number).uniform(0.05, longest)
+    told = f"--seed {CURRENT.seed}: {step} after {delay:.3f} s"
     arguments = ("--backend", "uv", *(["--recreate"] if number else []))
     (real.state("llm_train_cpu") / "journal.jsonl").unlink(missing_ok=True)
     child = real.start(*arguments, profile="TRAIN-CPU", offline=False)

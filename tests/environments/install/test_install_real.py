@@ -20,14 +20,16 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
     return install_checkout.real(tmp_path_factory.mktemp("real"))
 
 
-def preflight(checkout: Checkout, name: str) -> str:
-    """The text report, where no hub can be reached."""
+def found_off(checkout: Checkout, name: str) -> list[str]:
+    """What preflight has to say where no hub can be reached; not of the machine's room, which other work may take."""
     python = str(checkout.prefix(name) / "bin" / "python")
-    command = [python, "tools/environment_preflight.py", "--profile", "TRAIN-CPU"]
+    command = [python, "tools/environment_preflight.py", "--profile", "TRAIN-CPU", "--json"]
     env = {**checkout.environ, **NO_HUB}
     answer = subprocess.run(command, cwd=checkout.root, env=env, capture_output=True, text=True)
     assert answer.returncode == 0, answer.stdout + answer.stderr
-    return answer.stdout
+    checks = [check for check in json.loads(answer.stdout)["checks"] if not check["id"].startswith("host.")]
+    assert len(checks) > 20
+    return [f"{check['id']}: {check['found']}" for check in checks if check["status"] in ("warning", "blocked")]
 
 
 def test_by_uv_from_nothing(checkout: Checkout) -> None:
@@ -36,13 +38,14 @@ def test_by_uv_from_nothing(checkout: Checkout) -> None:
     told = json.loads(answer.stdout)
     assert told["status"] == "current"
     assert told["torch"].endswith("+cpu")
-    assert "status=ok" in preflight(checkout, NAME).splitlines()[0]
+    assert found_off(checkout, NAME) == []
     assert checkout.whole(NAME).broken == ()
     code = "import torch; print(torch.__version__, torch.version.cuda)"
     ran = subprocess.run([told["python"], "-c", code], capture_output=True, text=True)
     assert ran.stdout.split() == [told["torch"], "None"]
 
 
+@pytest.mark.full
 def test_by_hand_with_the_reference_commands_then_adopted(checkout: Checkout) -> None:
     """conda creates Python alone there, so venv stands in for its first line; the rest is word for word."""
     prefix = checkout.prefix("by_hand")
@@ -60,7 +63,7 @@ def test_by_hand_with_the_reference_commands_then_adopted(checkout: Checkout) ->
     ):
         ran = subprocess.run(line, shell=True, cwd=checkout.root, env=env, capture_output=True, text=True, timeout=580)
         assert ran.returncode == 0, f"{line}\n{ran.stdout[-2000:]}{ran.stderr[-2000:]}"
-    assert "status=ok" in preflight(checkout, "by_hand").splitlines()[0]
+    assert found_off(checkout, "by_hand") == []
     adopted = checkout.install(
         "--adopt", "--env-name", "by_hand", "--json", profile="TRAIN-CPU", offline=False, timeout=200
     )

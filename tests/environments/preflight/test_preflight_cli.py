@@ -78,7 +78,7 @@ def test_a_link_to_a_script_is_the_script(name: str, tmp_path: Path) -> None:
 def test_listing_names_every_profile_in_text_and_json(whole: Environment) -> None:
     names = list(registry.load().profiles)
     text = whole.run("--list-profiles", flags=("-I",))
-    assert [line.split()[0] for line in text.stdout.splitlines() if line.startswith("  ")] == names
+    assert sorted(line.split()[0] for line in text.stdout.splitlines() if line.startswith("  ")) == sorted(names)
     listed = json.loads(whole.run("--list-profiles", "--json").stdout)
     assert [entry["id"] for entry in listed["profiles"]] == names
     assert listed["registry_digest"] == registry.load().digest

@@ -62,10 +62,13 @@ LAST = f"requirements/environment-profiles.json#/profiles/{len(DOCUMENT['profile
         (copied("TRAIN-CPU", id="NEW-CPU"), f"{LAST}/environment", "an environment of its own", "belongs to TRAIN-CPU"),
         (set_("TRAIN-CPU", extends="nowhere"), at("TRAIN-CPU", "extends"), "that exists", "'nowhere'"),
         (
-            set_("TRAIN-CUDA-MECHANISM", extends="TRAIN-CUDA130-MECHANISM"),
-            at("TRAIN-CUDA130-MECHANISM", "extends"),
+            lambda d: (
+                profile(d, "TRAIN-CPU").update(extends="PT-CPU"),
+                profile(d, "PT-CPU").update(extends="TRAIN-CPU"),
+            ),
+            at("PT-CPU", "extends"),
             "extends that ends",
-            "TRAIN-CUDA-MECHANISM -> TRAIN-CUDA130-MECHANISM -> TRAIN-CUDA-MECHANISM",
+            "TRAIN-CPU -> PT-CPU -> TRAIN-CPU",
         ),
         (
             lambda d: d["templates"].update(alone={"extends": "alone"}),
@@ -80,12 +83,6 @@ LAST = f"requirements/environment-profiles.json#/profiles/{len(DOCUMENT['profile
             at("TRAIN-CUDA-MECHANISM", "gpu/memory_gib"),
             "the field 'memory_gib'",
             "nothing",
-        ),
-        (
-            lambda d: d["driver_hints"].append({"driver": "999", "profile": "NONE"}),
-            "requirements/environment-profiles.json#/driver_hints/2/profile",
-            "a profile of this registry",
-            "'NONE'",
         ),
         # the table itself
         (

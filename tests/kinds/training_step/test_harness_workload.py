@@ -103,7 +103,10 @@ def test_the_ladder_never_changes_what_else_was_asked() -> None:
 
 
 def test_every_registered_workload_is_sound() -> None:
-    for experiment in discovery.each()[0]:
+    known, broken = discovery.each()
+    assert known
+    assert not broken
+    for experiment in known:
         assert {"smoke", "default", "fit-8gib", "large"} <= set(experiment.workloads), experiment.name
         for name, workload in experiment.workloads.items():
             assert workload.name == name

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
+from stages import few
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -23,7 +24,7 @@ def fixture_frameworks() -> Mapping[str, Framework]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", catalogue.IDS)
+@pytest.mark.parametrize("page", few(3, catalogue.IDS))
 def test_a_page_passes_and_no_fault_survives(page: str, frameworks: Mapping[str, Framework]) -> None:
     result = running.run_page(catalogue.load(page), frameworks, seed=20)
     assert result.status == "passed", result.reason

@@ -1,4 +1,4 @@
-"""The registry's document as complete, checked entries: its shape, `extends`, and the rules between its parts.
+"""The registry's document as complete, checked entries: shape, `extends`, companions, the rules between its parts.
 
 Entries are plain dictionaries. The rules work on them and the list of profiles is printed from them, so that reading
 and checking a registry costs some milliseconds and not the import of dataclasses; registry.py makes profiles of them.
@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tools.environments import strict_json
 from tools.environments.layout import ROOT
+from tools.environments.registry.companions import FLAG, with_companions
 from tools.environments.registry.families import check_table
 from tools.environments.registry.requirements import check_requirements
 from tools.environments.registry.rules import check_references, check_rules
@@ -35,7 +36,7 @@ def check(value: object, root: Path = ROOT) -> tuple[Document, dict[str, Entry]]
     DOCUMENT_SHAPE(value, "")
     document: Document = value  # type: ignore[assignment]  # its shape has just been checked
     check_table(document["isolation"])
-    entries = _complete(document)
+    entries = with_companions(document, _complete(document))
     check_references(document, entries)
     check_rules(document, entries, root)
     check_requirements(document, entries, root)
@@ -56,6 +57,7 @@ def _complete(document: Document) -> dict[str, Entry]:
     entries: dict[str, Entry] = {}
     for place, entry in enumerate(document["profiles"]):
         merged = _extended(entry["id"], raw)
+        merged[FLAG] = entry.get(FLAG, False)  # a companion is asked for where its parent is written, never inherited
         _check_fields(merged, f"/profiles/{place}")
         entries[entry["id"]] = merged  # type: ignore[assignment]  # no field is missing, each has its shape
     return entries

@@ -50,8 +50,31 @@ class Entry(TypedDict):
     environment: str
     dtypes: list[str]
     experiments: list[str]
+    judgements: list[str]
     tags: list[str]
     topic: str
+    cuda130: NotRequired[bool]  # of a profile as it is written, never of what extends it
+    companion_of: NotRequired[str]  # of a derived profile: its parent
+
+
+class BuildTorchEntry(TypedDict):
+    build: str
+    cuda: str
+    index: str
+
+
+class SavesEntry(TypedDict):
+    download_gib: float
+    disk_gib: float
+
+
+class BuildEntry(TypedDict):
+    """In what a companion's build of torch differs from its parent's, whose build is `of`."""
+
+    of: str
+    torch: BuildTorchEntry
+    driver: str
+    saves: SavesEntry  # against the parent's size
 
 
 class FamilyEntry(TypedDict):
@@ -77,15 +100,10 @@ class TopicEntry(TypedDict):
     generated: bool
 
 
-class HintEntry(TypedDict):
-    driver: str
-    profile: str
-
-
 class Document(TypedDict):
     schema_version: int
     isolation: Isolation
-    driver_hints: list[HintEntry]
+    cuda130: BuildEntry
     topics: dict[str, TopicEntry]
     templates: dict[str, dict[str, Any]]  # any of an entry's fields
     profiles: list[dict[str, Any]]  # the id and any of an entry's fields

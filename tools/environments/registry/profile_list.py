@@ -1,12 +1,14 @@
 """The list of profiles as a reader sees it: grouped by layer, each with its id, where it runs, and its title.
 
+A companion is set in under its parent.
+
 `listing` reads and checks the registry but makes no profiles of it: listing is what people do first and most, and
 making the classes would double its time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from tools.environments.layout import ROOT
@@ -23,21 +25,36 @@ HEADINGS: Mapping[str, str] = {
     "serving": "Serving backends, each alone",
 }
 
-Row = tuple[str, str, int, float, str]  # layer, id, cards, GiB to download, title
+Row = tuple[
+    str, str, bool, int, float, str, Sequence[str]
+]  # layer, id, companion?, cards, GiB to download, title, judges
 
 
 def listing(root: Path = ROOT) -> str:
     """The list for the checkout at `root`. LabError where its registry is broken."""
     _, entries = entry_reader.read(root)
     cards = {name: int(entry["gpu"]["count"]) if entry["gpu"] else 0 for name, entry in entries.items()}
-    rows = ((e["layer"], name, cards[name], e["host"]["download_gib"], e["title"]) for name, e in entries.items())
-    return _text(rows)
+    return _text(
+        (
+            entry["layer"],
+            name,
+            "companion_of" in entry,
+            cards[name],
+            entry["host"]["download_gib"],
+            entry["title"],
+            entry["judgements"],
+        )
+        for name, entry in entries.items()
+    )
 
 
 def render(registry: Registry) -> str:
     """The same list from a loaded registry."""
     profiles = registry.profiles.values()
-    return _text((p.layer, p.id, p.gpu.count if p.gpu else 0, p.host.download_gib, p.title) for p in profiles)
+    return _text(
+        (p.layer, p.id, bool(p.companion_of), p.gpu.count if p.gpu else 0, p.host.download_gib, p.title, p.judgements)
+        for p in profiles
+    )
 
 
 def where(cards: int) -> str:
@@ -46,15 +63,22 @@ def where(cards: int) -> str:
 
 
 def _text(rows: Iterable[Row]) -> str:
-    table = list(rows)
+    table = [
+        (layer, f"  {name}" if companion else name, where(cards), size, f"{title}{_judging(judges)}")
+        for layer, name, companion, cards, size, title, judges in rows
+    ]
     width = max(len(name) for _, name, *_ in table)
     blocks = []
     for layer, heading in HEADINGS.items():
         lines = [
-            f"  {name:{width}}  {where(cards):7}  {size:4.1f} GiB  {title}"
-            for of, name, cards, size, title in table
+            f"  {name:{width}}  {place:7}  {size:4.1f} GiB  {title}"
+            for of, name, place, size, title in table
             if of == layer
         ]
         if lines:
             blocks.append("\n".join([heading, *lines]))
     return "\n\n".join(blocks)
+
+
+def _judging(names: Sequence[str]) -> str:
+    return f"; judges {', '.join(names)}" if names else ""

@@ -35,21 +35,12 @@ class Topic:
 
 
 @dataclass(frozen=True, slots=True)
-class DriverHint:
-    """From this driver's version on, this profile fits a machine best."""
-
-    driver: str
-    profile: str
-
-
-@dataclass(frozen=True, slots=True)
 class Registry:
     """All profiles in the registry's order, and the digest that goes into each record."""
 
     profiles: Mapping[str, Profile]
     digest: str  # "sha256:..." of the document without its formatting
     topics: Mapping[str, Topic]
-    driver_hints: tuple[DriverHint, ...]  # newest driver first
     document: Document  # as it was read, for what is not a profile: the isolation table, the templates
 
     def get(self, profile_id: str) -> Profile:
@@ -71,10 +62,20 @@ class Registry:
         return tuple(profile for profile in self.profiles.values() if experiment in profile.experiments)
 
     def hint(self, profile: Profile, driver: str | None) -> str | None:
-        """The profile of the same topic that fits an NVIDIA driver ("580.65.06"); None where none is registered."""
+        """Of a profile and its companion the one that fits an NVIDIA driver ("580.65.06") best; None for neither."""
         found = _numbers(driver or "")
-        fitting = (hint.profile for hint in self.driver_hints if found >= _numbers(hint.driver))
-        return next((name for name in fitting if self.profiles[name].topic == profile.topic), None)
+        fitting = [
+            (needed, name)
+            for name in self.pair(profile)
+            if (gpu := self.profiles[name].gpu) is not None and found >= (needed := _numbers(gpu.driver_native))
+        ]
+        return max(fitting)[1] if fitting else None
+
+    def pair(self, profile: Profile) -> tuple[str, ...]:
+        """The ids of a profile with a companion and of that companion, from either of them; none for all others."""
+        parent = profile.companion_of or profile.id
+        beside = [other.id for other in self.profiles.values() if other.companion_of == parent]
+        return (parent, *beside) if beside else ()
 
 
 def load(root: Path = ROOT) -> Registry:
@@ -96,13 +97,11 @@ def nearest(word: str, names: Iterable[str]) -> list[str]:
 
 def _registry(document: Document, entries: Mapping[str, Entry]) -> Registry:
     topics = {name: Topic(name, **fields) for name, fields in document["topics"].items()}
-    hints = (DriverHint(**hint) for hint in document["driver_hints"])
     canonical = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
     return Registry(
         profiles={name: _profile(entry, topics[entry["topic"]], document) for name, entry in entries.items()},
         digest="sha256:" + hashlib.sha256(canonical).hexdigest(),
         topics=topics,
-        driver_hints=tuple(sorted(hints, key=lambda hint: _numbers(hint.driver), reverse=True)),
         document=document,
     )
 
@@ -132,6 +131,8 @@ def _profile(entry: Entry, topic: Topic, document: Document) -> Profile:
         docs=Docs(f"{topic.quickstart}#{anchor}", f"{topic.assets}#{anchor}"),
         topic=topic.name,
         capabilities=held,
+        judgements=tuple(entry["judgements"]),
+        companion_of=entry.get("companion_of", ""),
     )
 
 

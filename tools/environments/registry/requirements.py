@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from tools.environments.registry.companions import refuse_at
 from tools.environments.registry.families import forbidden, held
 from tools.environments.registry.pep440 import SpecifierSet
 from tools.environments.registry.requirement_text import RequirementLine, lines_of
-from tools.environments.registry.shape import refuse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,11 +28,11 @@ SYSTEMS: Mapping[str, Mapping[str, str]] = {  # what a marker can ask about each
 
 def check_requirements(document: Document, entries: Mapping[str, Entry], root: Path) -> None:
     """Refuse (LabError) the first profile whose requirement files contradict it or the isolation table."""
-    for place, entry in enumerate(entries.values()):
+    for entry in entries.values():
         lines = lines_of(entry["requirements"], entry["constraints"], root)
         wanted = [line for line in lines if isinstance(line, RequirementLine) and line.kind == "requirement"]
         for rule, found, mend in (*_packages(entry, wanted, document["isolation"]), *_torch(entry, wanted)):
-            refuse(f"/profiles/{place}/requirements", rule, found, mend)
+            refuse_at(document, entry, "requirements", rule, found, mend)
 
 
 def _at(line: RequirementLine) -> str:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from tools.environments.registry import companions
+from tools.environments.registry.companions import refuse_at
 from tools.environments.registry.families import IMPLIED
-from tools.environments.registry.shape import refuse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,41 +22,47 @@ ONE_CARD = "one card never stands as evidence for several"
 
 
 def check_references(document: Document, entries: Mapping[str, Entry]) -> None:
-    """Refuse (LabError) a name that leads nowhere: a topic, a capability, a hinted profile."""
+    """Refuse (LabError) a name that leads nowhere: a topic, a capability."""
     families = document["isolation"]["families"]
-    for place, entry in enumerate(entries.values()):
+    for entry in entries.values():
         if entry["topic"] not in document["topics"]:
-            refuse(f"/profiles/{place}/topic", "a topic of this registry", repr(entry["topic"]), "add the topic")
+            refuse_at(document, entry, "topic", "a topic of this registry", repr(entry["topic"]), "add the topic")
         for number, name in enumerate(entry["capabilities"]):
             if name not in families or name in IMPLIED:
                 mend = "add the family to the isolation table; torch and cuda follow from the torch pin"
-                refuse(f"/profiles/{place}/capabilities/{number}", "a capability of the table", repr(name), mend)
-    for place, hint in enumerate(document["driver_hints"]):
-        if hint["profile"] not in entries:
-            refuse(f"/driver_hints/{place}/profile", "a profile of this registry", repr(hint["profile"]), "name one")
+                refuse_at(document, entry, f"capabilities/{number}", "a capability of the table", repr(name), mend)
 
 
 def check_rules(document: Document, entries: Mapping[str, Entry], root: Path) -> None:
     """Refuse (LabError) the first profile that contradicts its layer, the isolation table, or another profile."""
     environments: dict[str, str] = {}
-    one_card = {n: e["id"] for e in entries.values() if _cards(e) < 2 for n in e["experiments"]}
-    for place, entry in enumerate(entries.values()):
-        pointer, name = f"/profiles/{place}", entry["environment"]
+    measuring: dict[str, str] = {}  # experiment -> the first profile that has it
+    one_card: dict[str, str] = {}  # the same with one card; without any it runs over gloo, and says cpu_mechanism
+    for entry in entries.values():
+        for experiment in entry["experiments"]:
+            measuring.setdefault(experiment, entry["id"])
+            if _cards(entry) == 1:
+                one_card.setdefault(experiment, entry["id"])
+    for entry in entries.values():
+        name = entry["environment"]
         owner = environments.setdefault(name, entry["id"])
         if owner != entry["id"]:
             rule, found = "an environment of its own for each profile", f"{name!r}, which belongs to {owner}"
-            refuse(f"{pointer}/environment", rule, found, "give it another name")
+            refuse_at(document, entry, "environment", rule, found, "give it another name")
         for rule, found, field, mend in (
             *_files(entry, root),
             *_layer(entry),
             *_families(entry, document["isolation"]),
+            *_judgements(entry, measuring),
+            *companions.check(entry, document["cuda130"]),
         ):
-            refuse(f"{pointer}/{field}", rule, found, mend)
+            refuse_at(document, entry, field, rule, found, mend)
         for number, experiment in enumerate(entry["experiments"] if _cards(entry) > 1 else ()):
             if experiment in one_card:
                 rule = "experiments of several cards apart from those of one"
                 found = f"{experiment}, which {one_card[experiment]} runs too"
-                refuse(f"{pointer}/experiments/{number}", rule, found, f"{ONE_CARD}: give it a name of its own")
+                fix = f"{ONE_CARD}: give it a name of its own"
+                refuse_at(document, entry, f"experiments/{number}", rule, found, fix)
 
 
 def _files(entry: Entry, root: Path) -> Iterator[Finding]:
@@ -102,6 +109,18 @@ def _families(entry: Entry, table: Isolation) -> Iterator[Finding]:
             yield rule, f"layer {entry['layer']}", "capabilities", "give it a profile of that layer"
         if family.get("gpus", 1) > max(_cards(entry), 1):
             yield f"{family['gpus']} cards for {name}", f"{_cards(entry)}", "gpu/count", ONE_CARD
+
+
+def _judgements(entry: Entry, measuring: Mapping[str, str]) -> Iterator[Finding]:
+    """A delivery profile judges records and measures nothing; every other one measures and judges nothing."""
+    judges = entry["layer"] == "delivery"
+    wrong, right = ("experiments", "judgements") if judges else ("judgements", "experiments")
+    if names := entry["experiments"] if judges else entry["judgements"]:
+        yield f"{right}, not {wrong}, in layer {entry['layer']}", names[0], f"{wrong}/0", f"name it in {right}"
+    for number, name in enumerate(entry["judgements"]):
+        if name in measuring:
+            found, fix = f"{name}, an experiment of {measuring[name]}", "give it a name of its own"
+            yield "judgements named apart from experiments", found, f"judgements/{number}", fix
 
 
 def _cards(entry: Entry) -> int:

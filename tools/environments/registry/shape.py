@@ -134,6 +134,7 @@ NAME = text(r"^[a-z][a-z0-9_.-]*", "cuda-12.8")
 PROFILE_ID = text(r"^[A-Z][A-Z0-9]*(-[A-Z0-9]+)*", "TRAIN-CPU")
 DRIVER = text(r"^[0-9]+(\.[0-9]+)*", "570")
 DOCUMENT = text(r"^docs/[a-z0-9_]+(/[a-z0-9_]+)*\.md", "docs/performance/quickstart.md")
+INDEX = text(r"^https://[a-z0-9./_-]+", "https://download.pytorch.org/whl/cu128")
 LAYER = one_of("cpu", "delivery", "cuda", "serving")
 
 _NUMBERS = r"[0-9]{1,9}(\.[0-9]{1,9})"
@@ -143,7 +144,7 @@ TORCH = fields(
         "specifier": text(f"^{_CLAUSE}(,{_CLAUSE})*", ">=2.11,<2.14"),
         "build": text(r"^(cpu|cu[0-9]{3})", "cu128"),
         "cuda": nullable(text(r"^[0-9]+\.[0-9]", "12.8")),
-        "index": text(r"^https://[a-z0-9./_-]+", "https://download.pytorch.org/whl/cu128"),
+        "index": INDEX,
     }
 )
 GPU = fields(
@@ -182,6 +183,7 @@ ENTRY: Mapping[str, Shape] = {
     "environment": text(r"^[a-z][a-z0-9_]*", "llm_train_cpu"),
     "dtypes": items(one_of("float32", "tf32", "float16", "bfloat16")),
     "experiments": items(text(r"^[a-z][a-z0-9_]*", "mixed_precision_backward")),
+    "judgements": items(text(r"^[a-z][a-z0-9_]*", "performance_delivery")),
     "tags": items(one_of("cpu", "cuda", "serving", "multi-gpu")),
     "topic": text(r"^[a-z][a-z0-9_]*", "training_mechanism"),
 }
@@ -208,16 +210,23 @@ TOPIC = fields(
     {"title": text(), "title_zh": text(), "quickstart": DOCUMENT, "assets": DOCUMENT, "generated": boolean},
     required=(*DOCUMENTS, "generated"),
 )
-HINT = fields({"driver": DRIVER, "profile": PROFILE_ID}, required=("driver", "profile"))
+BUILD_PARTS = {"build": text(r"^cu[0-9]{3}", "cu130"), "cuda": text(r"^[0-9]+\.[0-9]", "13.0"), "index": INDEX}
+SAVED = {"download_gib": number(0), "disk_gib": number(0)}
+COMPANION = {
+    "of": text(r"^cu[0-9]{3}", "cu128"),
+    "torch": fields(BUILD_PARTS, required=tuple(BUILD_PARTS)),
+    "driver": DRIVER,
+    "saves": fields(SAVED, required=tuple(SAVED)),
+}
 DOCUMENT_SHAPE = fields(
     {
         "$schema": text(),
         "schema_version": _version_one,
         "isolation": fields({"families": table(NAME, FAMILY), "alone": items(NAME)}, required=("families", "alone")),
-        "driver_hints": items(HINT),
+        "cuda130": fields(COMPANION, required=tuple(COMPANION)),
         "topics": table(ENTRY["topic"], TOPIC),
         "templates": table(NAME, fields(ENTRY)),
-        "profiles": items(fields({"id": PROFILE_ID, **ENTRY}, required=("id",)), least=1),
+        "profiles": items(fields({"id": PROFILE_ID, "cuda130": boolean, **ENTRY}, required=("id",)), least=1),
     },
-    required=("schema_version", "isolation", "driver_hints", "topics", "templates", "profiles"),
+    required=("schema_version", "isolation", "cuda130", "topics", "templates", "profiles"),
 )

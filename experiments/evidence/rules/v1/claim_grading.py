@@ -32,8 +32,8 @@ def accepted_warnings(record: Record, kinds: Sequence[ClaimKind]) -> tuple[Limit
     found = []
     for check in report.checks:
         if check.status == "warning" and check.id in report.accepted:
-            reason = f"{check.id} was accepted: wanted {check.wanted}, found {check.found}"
-            found.append(claim_limit("accepted_warning", reason, check.repair, kinds))
+            known = {"check": check.id, "wanted": check.wanted, "found": check.found, "repair": check.repair}
+            found.append(claim_limit("accepted_warning", kinds, **known))
     return tuple(found)
 
 
@@ -42,11 +42,10 @@ def of_the_device(record: Record, kinds: Sequence[ClaimKind]) -> tuple[Limit, ..
     found = []
     for device in record.runtime.devices:
         if device.memory_cap_gib is not None:
-            reason = f"{device.name} capped at {device.memory_cap_gib:g} GiB: small in memory, not in speed"
-            found.append(claim_limit("memory_cap", reason, "measure on a card of that size", kinds))
+            found.append(claim_limit("memory_cap", kinds, device=device.name, cap_gib=device.memory_cap_gib))
         if device.other_processes:
-            reason = f"{device.other_processes} other processes on {device.name} when the run began"
-            found.append(claim_limit("shared_device", reason, "measure on a card of your own", kinds))
+            others = device.other_processes
+            found.append(claim_limit("shared_device", kinds, processes=others, device=device.name))
     return tuple(found)
 
 
@@ -54,18 +53,22 @@ def random_weights(record: Record) -> tuple[Limit, ...]:
     """What weights that were never trained cannot show."""
     if record.model is None or record.model.weights_source != "random_init":
         return ()
-    reason = "random weights: quality, underflow share and scale history say nothing about a trained model"
-    lift = "run again with --model-source hub or local"
-    return (claim_limit("random_init", reason, lift, ("quality", "scaler_semantics")),)
+    return (claim_limit("random_init", ("quality", "scaler_semantics")),)
 
 
 def loose_controls(names: Sequence[str]) -> tuple[Limit, ...]:
     """Candidates that are wrong on purpose and passed."""
     if not names:
         return ()
-    reason = f"wrong on purpose, yet passed: {', '.join(names)}"
-    lift = "use a workload in which the fault shows (unequal lengths, larger batch)"
-    return (claim_limit("control_not_caught", reason, lift, ("gradient_equivalence",)),)
+    return (claim_limit("control_not_caught", ("gradient_equivalence",), controls=list(names)),)
+
+
+def not_measured(claim: Claim) -> Limit:
+    """The limit of a claim whose candidates lack what it needs."""
+    named = list(claim.candidates)
+    if not named:
+        return claim_limit("not_measured", (claim.kind,), "nothing_named", kind=claim.kind)
+    return claim_limit("not_measured", (claim.kind,), kind=claim.kind, candidates=named)
 
 
 def grade_claim(record: Record, claim: Claim, level: Level, limits: Sequence[Limit]) -> ClaimGrade:
@@ -74,26 +77,20 @@ def grade_claim(record: Record, claim: Claim, level: Level, limits: Sequence[Lim
     named = [candidate for candidate in record.candidates if candidate.name in claim.candidates]
     ceilings: list[Level] = [level]
     if not _measured(record, claim, named):
-        reason = f"no {claim.kind.replace('_', ' ')} result for {', '.join(claim.candidates) or 'any candidate'}"
-        found.append(claim_limit("not_measured", reason, "measure again, with these candidates", (claim.kind,)))
+        found.append(not_measured(claim))
         ceilings.append("plan")
     if claim.kind in ("memory", "time") and level == "cpu_mechanism":
-        reason = "not from a card: an expectation, never a GPU figure"
-        found.append(claim_limit("expectation", reason, "measure on a card", (claim.kind,)))
+        found.append(claim_limit("expectation", (claim.kind,)))
     if claim.kind in ("memory", "time", "gradient_equivalence"):
         suspect = [c.name for c in named if c.status == "ok" and c.role != "control" and not passes(c)]
         if suspect:
-            reason = f"gates not passed: {', '.join(suspect)}"
-            found.append(
-                claim_limit("claim_gate_failed", reason, "mend the candidate, then measure again", (claim.kind,))
-            )
+            found.append(claim_limit("claim_gate_failed", (claim.kind,), "claim_gate_failed_v1", candidates=suspect))
             ceilings.append("plan" if claim.kind == "gradient_equivalence" else "gpu_smoke")
     if claim.kind == "time":
         about = [c for c in record.comparisons if c.candidate in claim.candidates and c.quantity == "step_ms"]
         unclear = [comparison.candidate for comparison in about if comparison.verdict == "ambiguous"]
         if unclear:
-            reason = f"not told apart from noise: {', '.join(unclear)}"
-            found.append(claim_limit("ambiguous", reason, "measure with more rounds", ("time",)))
+            found.append(claim_limit("ambiguous", ("time",), candidates=unclear))
     return ClaimGrade(min(ceilings, key=LEVELS.index), tuple(found))
 
 

@@ -16,13 +16,14 @@ from experiments.evidence.limits import level_limit
 from experiments.evidence.record import Record
 from experiments.evidence.rules.rule_set import Grade
 from experiments.evidence.rules.v1.claim_grading import claim_limits, grade_claim
-from experiments.evidence.rules.v1.gates import failed_gates, missing_gates
+from experiments.evidence.rules.v1.gates import said_of_failed, said_of_missing
+from experiments.evidence.sentences import Sentence
 from experiments.evidence.vocabulary import Level
+from tools.environments.model import Check
 
 # Checks of a preflight that together mean "the ranges and the exact build hold", whoever made the environment.
 ON_PROFILE = ("torch.build", "packages.versions")
 IMAGE_CHECK = "container.image"
-PROFILES = "python tools/environment_preflight.py --list-profiles"
 
 
 def grade(record: Record) -> Grade:
@@ -48,40 +49,28 @@ def _level(record: Record) -> tuple[Level, tuple[Limit, ...]]:
         return early
     reasons = (
         *off_profile(record),
-        *unregistered(record, again(record)),
-        *_without_floor(record, again(record)),
+        *unregistered(record),
+        *_without_floor(record),
         *dirty(record),
         *_gates(record.candidates),
     )
     return "gpu_smoke" if reasons else "gpu_measured", reasons
 
 
-def again(record: Record) -> str:
-    """The command that measures the experiment once more."""
-    return f"python -m experiments run {record.identity.experiment} --run-label NEW"
-
-
 def before_a_card(record: Record) -> tuple[Level, tuple[Limit, ...]] | None:
     """The level of a record that shows nothing of its profile's card, and why; None for one that may."""
-    mode = record.identity.run_mode
+    mode, experiment = record.identity.run_mode, record.identity.experiment
     if mode == "dry_run":
-        return "plan", (
-            level_limit("dry_run", "a dry run: nothing was executed", f"{again(record)} without --run-mode dry_run"),
-        )
+        return "plan", (level_limit("dry_run", experiment=experiment),)
     if not any(executed(candidate) for candidate in record.candidates):
         predicted = any(candidate.predictions for candidate in record.candidates)
-        reason = "only predictions were computed: not executed" if predicted else "no candidate came as far as a step"
-        return "cpu_mechanism" if predicted else "plan", (level_limit("not_executed", reason, again(record)),)
+        wording = "only_predicted" if predicted else "no_step"
+        limit = level_limit("not_executed", wording, experiment=experiment)
+        return "cpu_mechanism" if predicted else "plan", (limit,)
     if mode == "cpu_mechanism":
-        reason = "ran on CPU: numerics and semantics on this machine, nothing about GPU memory or speed"
-        return "cpu_mechanism", (
-            level_limit("cpu_only", reason, f"run it on a card, under a CUDA profile of: {PROFILES}"),
-        )
+        return "cpu_mechanism", (level_limit("cpu_only"),)
     if not record.runtime.devices:
-        reason = "run mode real_gpu, but the runtime snapshot holds no card"
-        return "cpu_mechanism", (
-            level_limit("no_device", reason, f"check that nvidia-smi answers, then {again(record)}"),
-        )
+        return "cpu_mechanism", (level_limit("no_device", experiment=experiment),)
     if foreign := _other_image(record):
         return "cpu_mechanism", (foreign,)
     return None
@@ -92,78 +81,75 @@ def _other_image(record: Record) -> Limit | None:
     report = record.profile.preflight
     for check in report.checks if report else ():
         if check.id == IMAGE_CHECK and check.status == "blocked":
-            reason = f"{check.found}, not one for {record.profile.id}"
-            return level_limit("other_image", reason, check.repair or f"nox -s {record.profile.id} -- --image")
+            known = {"found": check.found, "profile": record.profile.id}
+            if check.repair:
+                return level_limit("other_image", "other_image_repair", **known, repair=check.repair)
+            return level_limit("other_image", **known)
     return None
 
 
 def off_profile(record: Record) -> tuple[Limit, ...]:
     """Checks of the preflight that did not hold or were not made: the environment is not the profile's."""
     profile, report = record.profile.id, record.profile.preflight
-    ask = f"python tools/environment_preflight.py --profile {profile}"
-    create = (
-        "create a new environment: python tools/install_environment_profile.py "
-        f"--profile {profile} --env-name NEW_NAME (leave this one as it is)"
-    )
     if report is None:
-        return (level_limit("profile_not_checked", "no preflight report was made", ask),)
+        return (level_limit("profile_not_checked", "no_preflight", profile=profile),)
     found = []
     for check in report.checks:
         if check.status == "blocked" or (check.id in ON_PROFILE and check.status == "warning"):
-            lift = create if check.id.split(".")[0] in ("torch", "packages") else check.repair or ask
-            reason = f"{check.id}: {check.found} is not the profile's {check.wanted}"
-            found.append(level_limit("off_profile", reason, lift))
+            found.append(_off_profile(check, profile))
     answered = {check.id for check in report.checks if check.status != "skipped"}
     for name in ON_PROFILE:
         if name not in answered:
-            found.append(level_limit("profile_not_checked", f"{name} was not checked", f"{ask} (without --quick)"))
+            found.append(level_limit("profile_not_checked", "check_not_made", check=name, profile=profile))
     return tuple(found)
 
 
-def unregistered(record: Record, again: str) -> tuple[Limit, ...]:
+def _off_profile(check: Check, profile: str) -> Limit:
+    known = {"check": check.id, "found": check.found, "wanted": check.wanted}
+    if check.id.split(".")[0] in ("torch", "packages"):
+        return level_limit("off_profile", "off_profile_create", **known, profile=profile)
+    if check.repair:
+        return level_limit("off_profile", "off_profile_repair", **known, repair=check.repair)
+    return level_limit("off_profile", "off_profile_ask", **known, profile=profile)
+
+
+def unregistered(record: Record) -> tuple[Limit, ...]:
     """The workload is none that the experiment registers."""
     if record.workload.registered:
         return ()
-    known = (
-        "differs from the one registered under that name" if record.workload.registered_digest else "is not registered"
-    )
-    reason = f"workload {record.workload.name!r} {known}"
-    return (level_limit("unregistered_workload", reason, f"{again} --workload smoke (or default, fit-8gib, large)"),)
+    wording = "workload_differs" if record.workload.registered_digest else "workload_unknown"
+    known = {"workload": record.workload.name, "experiment": record.identity.experiment}
+    return (level_limit("unregistered_workload", wording, **known),)
 
 
-def _without_floor(record: Record, again: str) -> tuple[Limit, ...]:
+def _without_floor(record: Record) -> tuple[Limit, ...]:
     measured = {candidate.name: candidate for candidate in record.candidates if candidate.status == "ok"}
     for floor in record.noise_floors:
         first, second = measured.get(floor.baseline), measured.get(floor.again)
         roles = (first.role if first else "", second.role if second else "")
         if floor.quantity == "step_ms" and roles == ("baseline", "baseline_again") and floor.samples > 1:
             return ()
-    return (level_limit("no_noise_floor", "the baseline has no finished A/A twin: the noise is not known", again),)
+    return (level_limit("no_noise_floor", "no_twin", experiment=record.identity.experiment),)
 
 
 def dirty(record: Record) -> tuple[Limit, ...]:
     """The sources differ from the commit."""
     if not record.source.dirty:
         return ()
-    return (
-        level_limit(
-            "dirty_tree", "sources differ from the commit", "commit the changes, then run again under a new label"
-        ),
-    )
+    return (level_limit("dirty_tree"),)
 
 
 def _gates(candidates: Sequence[Candidate]) -> tuple[Limit, ...]:
-    failed = [name for candidate in candidates for name in failed_gates(candidate)]
-    missing = [name for candidate in candidates for name in missing_gates(candidate)]
+    failed = [gate for candidate in candidates for gate in said_of_failed(candidate)]
+    missing = [gate for candidate in candidates for gate in said_of_missing(candidate)]
     return about_gates(failed, missing)
 
 
-def about_gates(failed: Sequence[str], missing: Sequence[str]) -> tuple[Limit, ...]:
+def about_gates(failed: Sequence[Sentence], missing: Sequence[Sentence]) -> tuple[Limit, ...]:
     """The limits that gates which failed, and gates which were not run, put on the level."""
     found = []
     if failed:
-        lift = "look at random state, in-place changes, saved tensors, and which gradients were compared"
-        found.append(level_limit("gate_failed", f"did not pass: {', '.join(failed)}", lift))
+        found.append(level_limit("gate_failed", failed=list(failed)))
     if missing:
-        found.append(level_limit("gate_missing", f"not run: {', '.join(missing)}", "measure again with the gates on"))
+        found.append(level_limit("gate_missing", missing=list(missing)))
     return tuple(found)

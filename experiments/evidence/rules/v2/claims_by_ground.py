@@ -42,16 +42,13 @@ def grade_claim(record: Record, claim: Claim, level: Level, limits: Sequence[Lim
     gates = [word for word in claim.rests_on if any(word in candidate.checks.wanted for candidate in record.candidates)]
     ceilings: list[Level] = [level]
     if not _grounded(record, claim, named):
-        reason = f"no {claim.kind.replace('_', ' ')} result for {', '.join(claim.candidates) or 'any candidate'}"
-        found.append(claim_limit("not_measured", reason, "measure again, with these candidates", (claim.kind,)))
+        found.append(claim_grading.not_measured(claim))
         ceilings.append("plan")
     if quantities and level == "cpu_mechanism":
-        reason = "not from a card: an expectation, never a GPU figure"
-        found.append(claim_limit("expectation", reason, "measure on a card", (claim.kind,)))
+        found.append(claim_limit("expectation", (claim.kind,)))
     suspect = [c.name for c in named if c.status == "ok" and c.role != "control" and not passes(c)]
     if (quantities or gates) and suspect:
-        reason = f"gates not passed: {', '.join(suspect)}"
-        found.append(claim_limit("claim_gate_failed", reason, "fix the candidate, then measure again", (claim.kind,)))
+        found.append(claim_limit("claim_gate_failed", (claim.kind,), candidates=suspect))
         ceilings.append("plan" if gates else "gpu_smoke")
     unclear = [
         comparison.candidate
@@ -61,8 +58,7 @@ def grade_claim(record: Record, claim: Claim, level: Level, limits: Sequence[Lim
         and comparison.verdict == "ambiguous"
     ]
     if unclear:
-        reason = f"not told apart from noise: {', '.join(dict.fromkeys(unclear))}"
-        found.append(claim_limit("ambiguous", reason, "measure with more rounds", (claim.kind,)))
+        found.append(claim_limit("ambiguous", (claim.kind,), candidates=list(dict.fromkeys(unclear))))
     return ClaimGrade(min(ceilings, key=LEVELS.index), tuple(found))
 
 

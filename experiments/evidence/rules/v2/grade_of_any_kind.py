@@ -14,7 +14,7 @@ from experiments.evidence.record import Record
 from experiments.evidence.rules.rule_set import Grade
 from experiments.evidence.rules.v1 import grading
 from experiments.evidence.rules.v2.claims_by_ground import claim_limits, grade_claim
-from experiments.evidence.rules.v2.gates_by_name import failed_gates, missing_gates
+from experiments.evidence.rules.v2.gates_by_name import said_of_failed, said_of_missing
 from experiments.evidence.vocabulary import Level
 
 ON_PROFILE = grading.ON_PROFILE
@@ -32,18 +32,17 @@ def _level(record: Record) -> tuple[Level, tuple[Limit, ...]]:
     early = grading.before_a_card(record)
     if early is not None:
         return early
-    again = grading.again(record)
     reasons = (
         *grading.off_profile(record),
-        *grading.unregistered(record, again),
-        *_without_floor(record, again),
+        *grading.unregistered(record),
+        *_without_floor(record),
         *grading.dirty(record),
         *_gates(record.candidates),
     )
     return "gpu_smoke" if reasons else "gpu_measured", reasons
 
 
-def _without_floor(record: Record, again: str) -> tuple[Limit, ...]:
+def _without_floor(record: Record) -> tuple[Limit, ...]:
     """A noise floor is known of the quantity that the record compares by, from a finished baseline and its twin."""
     compared_by = record.compared_by()
     if compared_by is None:
@@ -54,11 +53,10 @@ def _without_floor(record: Record, again: str) -> tuple[Limit, ...]:
         roles = (first.role if first else "", second.role if second else "")
         if floor.quantity == compared_by.word and roles == ("baseline", "baseline_again"):
             return ()
-    reason = "the baseline has no A/A twin finished in two rounds: the noise is not known"
-    return (level_limit("no_noise_floor", reason, again),)
+    return (level_limit("no_noise_floor", "no_twin_in_two_rounds", experiment=record.identity.experiment),)
 
 
 def _gates(candidates: Sequence[Candidate]) -> tuple[Limit, ...]:
-    failed = [name for candidate in candidates for name in failed_gates(candidate)]
-    missing = [name for candidate in candidates for name in missing_gates(candidate)]
+    failed = [gate for candidate in candidates for gate in said_of_failed(candidate)]
+    missing = [gate for candidate in candidates for gate in said_of_missing(candidate)]
     return grading.about_gates(failed, missing)

@@ -83,11 +83,11 @@ def _reason(pin: TorchPin, facts: Facts, version: Version) -> str:
 
 
 def fitting_profile(profile: Profile, facts: Facts, version: Version, profiles: Mapping[str, Profile]) -> str | None:
-    """The GPU profile of the same topic and capabilities whose pin this is, where the driver is new enough for it."""
+    """The profile's companion, or its parent, whose pin this is, where the driver is new enough for it."""
     driver = facts.host.gpu.driver if facts.host.gpu else None
     for other in profiles.values():
-        same = (other.topic, set(other.capabilities)) == (profile.topic, set(profile.capabilities))
-        if not same or other.torch is None or not build_fits(other.torch, version, facts.host.system):
+        paired = other.companion_of == profile.id or other.id == profile.companion_of
+        if not paired or other.torch is None or not build_fits(other.torch, version, facts.host.system):
             continue
         if other.gpu and driver and numbers(driver) >= numbers(other.gpu.driver_native):
             return other.id
