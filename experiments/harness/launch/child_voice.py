@@ -21,6 +21,7 @@ from experiments.harness.launch.outcome import DISK_FULL, Died, Outcome, Status,
 from tools.environments.errors import LabError
 
 TAIL = 4096  # bytes of a process's output that are looked at
+BLOCK = 65536
 _OUT_OF_MEMORY = re.compile(r"out of memory|can't allocate memory|not enough memory|CUBLAS_STATUS_ALLOC_FAILED", re.I)
 _DEVICE_LOST = re.compile(r"device-side assert|unspecified launch failure|uncorrectable|has fallen off|no longer", re.I)
 
@@ -50,6 +51,15 @@ class Heard:
                 self.phase = cast(Phase, message["phase"])
             self.result = message.get("result", self.result)
             self.failure = message.get("failure", self.failure)
+
+    def hear_the_rest(self, read_end: int) -> None:
+        """What a process that is dead had said before: its last word may have come after the last look at the pipe."""
+        os.set_blocking(read_end, False)  # what it started may hold the pipe open still
+        try:
+            while block := os.read(read_end, BLOCK):
+                self.hear(block)
+        except BlockingIOError:
+            pass
 
     def outcome(self, code: int, tail: str, limit_s: float | None, wall_s: float) -> Outcome:
         """What came of it: `code` is its exit code, `limit_s` the limit it was ended at, or None."""

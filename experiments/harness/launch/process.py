@@ -14,12 +14,11 @@ import signal
 import tempfile
 import time
 
-from experiments.harness.launch.child_voice import Heard, speak, tail_of
+from experiments.harness.launch.child_voice import BLOCK, Heard, speak, tail_of
 from experiments.harness.launch.outcome import Outcome, Work
 from experiments.harness.process_group import Member, ProcessGroup
 
 LOOK_S = 0.1  # how often a child is looked at where no file says that it is dead
-BLOCK = 65536
 
 
 def run_forked(work: Work, *, time_limit_s: float) -> Outcome:
@@ -71,4 +70,5 @@ def _listen(read_end: int, child: Member, heard: Heard, deadline: float) -> bool
                 return False
             heard.hear(block)
         elif child.is_dead():
+            heard.hear_the_rest(read_end)
             return False

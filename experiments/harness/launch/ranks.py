@@ -21,13 +21,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
-from experiments.harness.launch.child_voice import Heard, speak, tail_of
+from experiments.harness.launch.child_voice import BLOCK, Heard, speak, tail_of
 from experiments.harness.launch.outcome import Died, Outcome, Work
 from experiments.harness.process_group import Member, ProcessGroup
 
 RANK_LIMIT_S = 30.0
 LOOK_S = 0.1  # how often ranks are looked at where no file says that one is dead
-BLOCK = 65536
 SETTLE_S = 0.2  # so long after a first failure another may be heard that came first
 # What a rank says whose only trouble is that another has gone, or keeps it waiting.
 _PEER = re.compile(
@@ -136,6 +135,7 @@ def _hear(group: ProcessGroup, ranks: Sequence[_Rank], wait_s: float) -> None:
         if block:
             one.heard.hear(block)
         elif block == b"" or one.member.is_dead():
+            one.heard.hear_the_rest(one.read_end)
             one.code = group.wait(one.member)
 
 
