@@ -61,7 +61,6 @@ def resolve(request: RunRequest) -> Found:
     """The subject, found and fitting the workload and the cap. Raises LabError. Downloads only from the hub."""
     kind = request.experiment.kind
     kind.refuse_unsound()
-    doors.refuse_unknown(kind.launch(request.workload))
     if not isinstance(request.workload, kind.workload):
         raise LabError(
             wanted=f"a workload of kind {kind.word}: {kind.workload.__name__}",
@@ -69,6 +68,7 @@ def resolve(request: RunRequest) -> Found:
             next=f"register a workload of {kind.word} in {request.experiment.name}, or give it another kind",
             where=f"{request.experiment.name}, workload {request.workload.name}",
         )
+    doors.refuse_unknown(kind.launch(request.workload))
     subject = request.subject.resolve()
     kind.check(request.workload, subject, request.options)
     return Found(subject)
