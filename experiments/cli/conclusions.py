@@ -12,17 +12,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from experiments.cli import discovery
 from experiments.evidence import rules, source
-from experiments.evidence.codec import from_json, to_json
 from experiments.evidence.conclusion import Claim, Decision
 from experiments.evidence.record import Record
 from experiments.evidence.rules.rule_set import Known, Rules
 from experiments.evidence.superseding import Concluded
 from experiments.evidence.verifying import NEW_RUN, not_recomputed
-from experiments.harness.experiment import DeviceFacts, Experiment, Observed
-from experiments.harness.workload import Workload
+from experiments.harness.experiment import AnyExperiment, DeviceFacts, Observed
 from tools.environments.errors import LabError
 from tools.environments.model import Check
 
@@ -31,7 +30,7 @@ PROBED = "gradient_equivalence"  # the kind of claim that may rest on a probe
 NOTHING = (LookupError, TypeError, ValueError, AttributeError, LabError)  # an edited answer may be any JSON
 
 # How an experiment concludes, by version of the conclusions.
-CONCLUDE: Mapping[int, Callable[[Experiment], Callable[[Observed], Concluded]]] = {
+CONCLUDE: Mapping[int, Callable[[AnyExperiment], Callable[[Observed[Any]], Concluded]]] = {
     1: lambda experiment: experiment.conclude
 }
 
@@ -68,7 +67,7 @@ def check(record: Record, known: Known = rules.KNOWN) -> Check:
     return Check(ID, "ok", wanted, f"decision recomputed, claims recomputed: {len(claims)}")
 
 
-def _by_other_sources(experiment: Experiment, record: Record, own: Rules, wanted: str) -> Check:
+def _by_other_sources(experiment: AnyExperiment, record: Record, own: Rules, wanted: str) -> Check:
     """What this checkout concludes from a record of another: sentences may differ, codes and kinds should not."""
     held = all(candidate.probes is not None for candidate in record.candidates)
     lacking = "" if held else "; what a probe found is not in a record of schema 1.0"
@@ -109,11 +108,11 @@ def again(record: Record, by: Rules) -> Concluded | None:
         return None
 
 
-def concluded(experiment: Experiment, record: Record, by: Rules = rules.CURRENT) -> Concluded:
+def concluded(experiment: AnyExperiment, record: Record, by: Rules = rules.CURRENT) -> Concluded:
     """What the experiment concludes from what the record holds."""
     runtime = record.runtime
     observed = Observed(
-        workload=from_json(Workload, {"name": record.workload.name, **to_json(record.workload.knobs)}, "workload"),
+        workload=experiment.kind.workload_from(record.workload.name, record.workload.knobs),
         device=DeviceFacts(
             kind="cuda" if record.identity.run_mode == "real_gpu" else "cpu",
             torch=runtime.torch,

@@ -6,8 +6,10 @@ again: of claims and decision by the templates of the record's experiment, of li
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 
+from experiments import kinds
 from experiments.cli import discovery
 from experiments.conformance import recording
 from experiments.conformance import sentences as of_conformance
@@ -16,7 +18,7 @@ from experiments.evidence.conclusion import Limit, Said
 from experiments.evidence.record import Record
 from experiments.evidence.sentences import Templates, text_of
 from experiments.evidence.verifying import NEW_RUN
-from experiments.harness import sentences as general
+from experiments.harness.kind import Kind
 from tools.environments.errors import LabError
 from tools.environments.model import Check
 
@@ -49,15 +51,18 @@ def check(record: Record) -> Check:
 
 
 def templates_of(record: Record) -> Templates:
-    """By what a record's claims and decision are said; the general templates where its experiment is not here."""
+    """By what a record's claims and decision are said; its kind's templates where its experiment is not here."""
     name = record.identity.experiment
     if name == recording.EXPERIMENT:
         return of_conformance.SENTENCES
-    try:
-        found: Templates = discovery.load(name).templates() if name in discovery.packages() else general.SENTENCES
-    except LabError:  # it does not import: its own codes are then unknown here
-        return general.SENTENCES
-    return found
+    if name in discovery.packages():
+        with contextlib.suppress(LabError):  # it does not import: its own codes are then unknown here
+            found: Templates = discovery.load(name).templates()
+            return found
+    with contextlib.suppress(LabError):
+        kind = kinds.find(record.identity.kind)
+        return kind.sentences if isinstance(kind, Kind) else {}
+    return {}
 
 
 def _sentences(record: Record, templates: Templates) -> Iterator[tuple[Templates, str, Said | None]]:

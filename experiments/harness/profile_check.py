@@ -10,7 +10,7 @@ from typing import NoReturn
 
 from experiments.evidence.subject import ProfileFacts
 from experiments.evidence.vocabulary import RunMode
-from experiments.harness.experiment import Experiment
+from experiments.harness.experiment import AnyExperiment
 from tools.environments.errors import EXIT_USAGE, LabError
 from tools.environments.layout import ROOT
 from tools.environments.model import Profile
@@ -20,7 +20,7 @@ from tools.environments.registry import requirement_text
 from tools.environments.registry.registry import Registry
 
 
-def choose(experiment: Experiment, registry: Registry, wanted: str | None, mode: RunMode | None) -> Profile:
+def choose(experiment: AnyExperiment, registry: Registry, wanted: str | None, mode: RunMode | None) -> Profile:
     """The profile asked for, else the one this environment was made for; without a stamp, the only one that suits.
 
     A plan may be made anywhere: in the environment of another profile it is made as where there is no stamp. Raises
@@ -49,7 +49,7 @@ def offer(profiles: Sequence[Profile]) -> str:
     return f"give --profile {' or '.join(profile.id for profile in profiles)}"
 
 
-def _refuse(experiment: Experiment, choices: Sequence[Profile], found: str) -> NoReturn:
+def _refuse(experiment: AnyExperiment, choices: Sequence[Profile], found: str) -> NoReturn:
     names = ", ".join(profile.id for profile in choices) or "the registry names none"
     raise LabError(
         wanted=f"a profile that runs {experiment.name}: {names}",

@@ -14,7 +14,7 @@ from experiments.evidence import store
 from experiments.evidence.conclusion import Said
 from experiments.evidence.record import Record
 from experiments.evidence.sentences import decision, say
-from experiments.harness import sentences as general
+from experiments.kinds.training_step import step_sentences as general
 from tools.environments.errors import LabError
 
 NOWHERE = Said(code="of_a_later_checkout", arguments={})

@@ -16,7 +16,7 @@ from experiments.evidence.codec import from_json, to_json
 from experiments.evidence.conclusion import Limit, Said
 from experiments.evidence.limits import level_limit
 from experiments.evidence.sentences import NAMED, Templates, fields, merged, names, say, text_of
-from experiments.harness import sentences as general
+from experiments.kinds.training_step import step_sentences as general
 from tools.environments.layout import ROOT
 
 TEMPLATES = {

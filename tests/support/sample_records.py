@@ -26,8 +26,8 @@ from experiments.evidence.rules.v2 import statistics
 from experiments.evidence.runtime import Device, Host, Image, RuntimeSnapshot, Threads
 from experiments.evidence.sentences import Sentence, claim, decision, say
 from experiments.evidence.subject import Backend, Model, ProfileFacts, Source, Tokenizer, Workload
-from experiments.harness.candidate_results import QUANTITIES
-from experiments.harness.sentences import SENTENCES
+from experiments.kinds.training_step.kind import QUANTITIES
+from experiments.kinds.training_step.step_sentences import SENTENCES
 from experiments.training_mechanism.activation_checkpointing.sentences import SENTENCES as CHECKPOINTING
 from experiments.training_mechanism.mixed_precision_backward.sentences import SENTENCES as PRECISION
 from tools.environments.model import Check, Report
