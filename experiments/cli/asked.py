@@ -33,7 +33,9 @@ def check_all(commands: Iterable[Sequence[str]]) -> None:
 def check(arguments: Sequence[str]) -> None:
     """LabError for runs that could not begin, or not go on: `arguments` follow `python -m experiments`."""
     parser = _Parser(prog="python -m experiments", allow_abbrev=False)
-    run.add_parser(parser.add_subparsers())
+    subparsers = parser.add_subparsers()
+    run.add_parser(subparsers)
+    run.add_named_options(subparsers.choices["run"], arguments)
     args = parser.parse_args(list(arguments))
     if args.resume is not None:
         run_request.to_resume(args)

@@ -1,6 +1,7 @@
 """Which command was asked for, and what becomes of its errors: the one place where a LabError turns into text.
 
-A command is a module of this package with `add_parser(subparsers)` and `run(args) -> int`. Only the one that is asked
+A command is a module of this package with `add_parser(subparsers)` and `run(args) -> int`; one whose options follow
+from what is named has `add_named_options(parser, argv)` besides. Only the one that is asked
 for is imported, so that `list` starts in milliseconds; a command whose module is not there is not listed.
 """
 
@@ -59,6 +60,8 @@ def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
         if name == chosen:
             module = _module(name)
             module.add_parser(subparsers)
+            if hasattr(module, "add_named_options"):
+                module.add_named_options(subparsers.choices[name], argv)
             subparsers.choices[name].set_defaults(run=module.run)
         else:
             subparsers.add_parser(name, help=text)

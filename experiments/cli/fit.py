@@ -10,12 +10,14 @@ from typing import Any
 from experiments.cli import discovery
 from experiments.cli.fit_text import Fitted, as_json, as_lines
 from experiments.cli.printing import emit, say
-from experiments.harness.experiment import DeviceFacts, Experiment, Options
-from experiments.harness.ledger.ledger import CONTEXT_BYTES
-from experiments.harness.ledger.ledger_fit import fit, floor_bytes
-from experiments.harness.ledger.step_bytes import GIB
-from experiments.harness.preparing import with_heads
-from experiments.harness.workload import Workload, changed, check
+from experiments.harness.experiment import DeviceFacts, Options
+from experiments.harness.measured_workload import changed
+from experiments.kinds.training_step.heads import with_heads
+from experiments.kinds.training_step.ledger.ledger import CONTEXT_BYTES
+from experiments.kinds.training_step.ledger.ledger_fit import fit, floor_bytes
+from experiments.kinds.training_step.ledger.step_bytes import GIB
+from experiments.kinds.training_step.training_experiment import TrainingExperiment
+from experiments.kinds.training_step.training_workload import TrainingWorkload, check
 from experiments.models.registered_config import DecoderShape, config, names, shape
 from tools.environments.errors import EXIT_BLOCKED, EXIT_OK, EXIT_USAGE, LabError, render
 from tools.environments.model import Profile
@@ -43,7 +45,8 @@ def run(args: argparse.Namespace) -> int:
     _refuse_cpu(profile, known.profiles.values())
     present = discovery.packages()
     experiments, broken = discovery.each(name for name in profile.experiments if name in present)
-    fitted = _fitted(experiments, args, memory)
+    trained = [experiment for experiment in experiments if isinstance(experiment, TrainingExperiment)]
+    fitted = _fitted(trained, args, memory)  # the ledger knows training steps alone
     if args.json:
         emit(as_json(profile, memory, fitted) | {"broken": [render(error) for error in broken.values()]})
     else:
@@ -74,13 +77,15 @@ def _refuse_cpu(profile: Profile, profiles: Iterable[Profile]) -> None:
         raise LabError(
             wanted="a profile that runs on a card",
             found=f"{profile.id}, which does not",
-            next=f"give --profile {likely[0] if likely else 'TRAIN-CUDA-MECHANISM'}",
+            next=f"give --profile {' or '.join(likely)}"
+            if likely
+            else "python tools/environment_preflight.py --list-profiles",
             where="--profile",
             code=EXIT_USAGE,
         )
 
 
-def _fitted(experiments: Sequence[Experiment], args: argparse.Namespace, memory: float) -> tuple[Fitted, ...]:
+def _fitted(experiments: Sequence[TrainingExperiment], args: argparse.Namespace, memory: float) -> tuple[Fitted, ...]:
     chosen = [(experiment, workload) for experiment in experiments for workload in _workloads(experiment, args)]
     shapes = {workload.model: shape(config(workload.model), workload.model) for _, workload in chosen}
     if shapes:
@@ -95,7 +100,7 @@ def _fitted(experiments: Sequence[Experiment], args: argparse.Namespace, memory:
     return tuple(found)
 
 
-def _workloads(experiment: Experiment, args: argparse.Namespace) -> Sequence[Workload]:
+def _workloads(experiment: TrainingExperiment, args: argparse.Namespace) -> Sequence[TrainingWorkload]:
     """The registered ones; where the user changes a knob, the default one with that change."""
     every = experiment.workloads
     if args.model is None and args.batch is None and args.sequence is None:

@@ -8,10 +8,10 @@ from typing import Any
 
 from experiments.cli.printing import status, table
 from experiments.evidence.quantities import percent
-from experiments.harness.ledger.ledger import CONTEXT_BYTES
-from experiments.harness.ledger.ledger_fit import FRAGMENTATION, FitRow
-from experiments.harness.ledger.step_bytes import GIB
-from experiments.harness.workload import Workload
+from experiments.kinds.training_step.ledger.ledger import CONTEXT_BYTES
+from experiments.kinds.training_step.ledger.ledger_fit import FRAGMENTATION, FitRow
+from experiments.kinds.training_step.ledger.step_bytes import GIB
+from experiments.kinds.training_step.training_workload import TrainingWorkload
 from tools.environments.machine.host_gate import TOLERANCE
 from tools.environments.model import Profile
 
@@ -21,7 +21,7 @@ class Fitted:
     """One workload of one experiment, with a row for each candidate. `registered` is False where a knob was changed."""
 
     experiment: str
-    workload: Workload
+    workload: TrainingWorkload
     registered: bool
     rows: tuple[FitRow, ...]
 
@@ -155,7 +155,7 @@ def _is_smaller(other: Fitted, item: Fitted) -> bool:
     )
 
 
-def _options(workload: Workload, registered: bool) -> str:
+def _options(workload: TrainingWorkload, registered: bool) -> str:
     if registered:
         return f"--workload {workload.name}"
     return f"--workload {workload.name} --batch {workload.batch} --sequence {workload.sequence}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
+from collections.abc import Sequence
 from functools import partial
 from types import FrameType
 from typing import Any
@@ -51,6 +52,11 @@ def add_parser(subparsers: Any) -> None:
     out.add_argument("--json-events", action="store_true", help="print one JSON line per event")
 
 
+def add_named_options(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
+    """The options that follow from the experiments a command line names: their kinds'."""
+    run_options.add_options_of_kinds(parser, argv)
+
+
 def run(args: argparse.Namespace) -> int:
     """Run them; returns the exit code."""
     signal.signal(signal.SIGTERM, _as_ctrl_c)
@@ -84,7 +90,7 @@ def _resume(args: argparse.Namespace, how: How) -> int:
     experiment, folder = run_request.to_resume(args)
 
     def go_on(listener: Listener) -> Finished:
-        def again(begun: Plan) -> Prepared:
+        def again(begun: Plan[Any]) -> Prepared:
             profile = profile_check.load().get(begun.profile.id)
             profile_check.refuse_unvalidated(profile, begun.mode, begun.workload.name)
             own = run_prepare.folder_of(experiment.name)

@@ -15,7 +15,7 @@ from experiments.cli.run_report import picture, tell
 from experiments.evidence import labels
 from experiments.harness import journal, preparing, run_folder, session
 from experiments.harness.events import Bar, JsonLines, Listener, Named, PlainLines, Silence
-from experiments.harness.experiment import Experiment
+from experiments.harness.experiment import AnyExperiment
 from experiments.harness.session import Finished
 from tools.environments.errors import EXIT_BLOCKED, EXIT_INTERRUPTED, EXIT_OK, LabError, render
 
@@ -33,7 +33,7 @@ class End:
     told: dict[str, Any] = field(default_factory=dict)
 
 
-def alone(experiment: Experiment, label: str, measure: Callable[[Listener], Finished], how: How) -> int:
+def alone(experiment: AnyExperiment, label: str, measure: Callable[[Listener], Finished], how: How) -> int:
     """Measure one run and say what came of it; returns the exit code. Raises LabError where it was refused."""
 
     def show(finished: Finished) -> None:
@@ -90,7 +90,7 @@ def listener_of(how: How) -> Listener:
 
 
 def _attempt(
-    experiment: Experiment,
+    experiment: AnyExperiment,
     label: str,
     measure: Callable[[Listener], Finished],
     show: Callable[[Finished], None],

@@ -1,37 +1,57 @@
-"""The options of `run` that say what is trained: another workload than the registered one, and the model.
+"""The options of `run` that change what is measured: those of every kind, and of the kinds of what is named.
 
-They belong to training steps alone; everything else of the command line is the same whatever is measured.
+`run NAME --help` shows the options of NAME's kind; without a name, those of every kind, each in a group of its own.
 """
 
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 
-from experiments.harness.experiment import Experiment
-from experiments.harness.workload import Workload, changed
-from experiments.models.source_types import ModelRequest, ModelSource
+from experiments import kinds
+from experiments.cli import discovery
+from experiments.harness.experiment import AnyExperiment
+from experiments.harness.kind import AnyKind
+from experiments.harness.measured_workload import MeasuredWorkload, changed
 from tools.environments.errors import EXIT_USAGE, LabError
 
-NUMBERS = ("batch", "sequence", "piece_of", "steps", "warmup", "rounds", "seed")
-KNOBS = (*NUMBERS, "head", "precision", "model")
+NUMBERS = ("steps", "warmup", "rounds", "seed")  # of every workload
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add them, as a group of their own."""
+    """Those of every kind."""
     what = parser.add_argument_group("another workload than the registered one")
-    what.add_argument("--model", metavar="ID", help="a model id; for --model-source local: its folder")
-    what.add_argument("--model-source", choices=("config", "hub", "local"), help="default: config (random weights)")
-    what.add_argument("--revision", help="branch, tag or commit on the hub")
-    what.add_argument("--local-files-only", action="store_true", default=None, help="take the model from the cache")
-    what.add_argument("--head", choices=("full", "chunked", "both"))
-    what.add_argument("--precision", choices=("auto", "fp32", "tf32", "bf16", "fp16"))
     for knob in NUMBERS:
-        what.add_argument(f"--{knob.replace('_', '-')}", type=int, metavar="N")
+        what.add_argument(f"--{knob}", type=int, metavar="N")
 
 
-def workload_of(experiment: Experiment, args: argparse.Namespace) -> tuple[Workload, Workload]:
-    """The workload with the user's knobs, and the registered one it comes from."""
+def add_options_of_kinds(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
+    """Those of the kinds of the experiments that a command line names; of every kind where it names none."""
+    added: set[str] = set()
+    some = _kinds_of(argv)
+    for kind in some:
+        group = parser.add_argument_group(f"options of {kind.word}")
+        for option in kind.options:
+            if option.flag in added:
+                continue  # of another kind too, which reads it for itself
+            added.add(option.flag)
+            if option.type is None:
+                group.add_argument(option.flag, action="store_true", default=None, help=option.help)
+            else:
+                choices = option.choices if len(some) == 1 else None  # each kind then judges it by its own
+                group.add_argument(
+                    option.flag, type=option.type, metavar=option.metavar, choices=choices, help=option.help
+                )
+
+
+def _kinds_of(argv: Sequence[str]) -> list[AnyKind]:
+    named = discovery.each([name for name in discovery.packages() if name in argv])[0]
+    found = {experiment.kind.word: experiment.kind for experiment in named}
+    return list(found.values()) or list(kinds.measured())
+
+
+def workload_of(experiment: AnyExperiment, args: argparse.Namespace) -> tuple[MeasuredWorkload, MeasuredWorkload]:
+    """The workload with the user's knobs, and the registered one it comes from. LabError (usage)."""
     name = args.workload or "smoke"
     if name not in experiment.workloads:
         raise LabError(
@@ -41,28 +61,25 @@ def workload_of(experiment: Experiment, args: argparse.Namespace) -> tuple[Workl
             where="--workload",
             code=EXIT_USAGE,
         )
+    _refuse_foreign_options(experiment.kind, args, experiment.name)
     registered = experiment.workloads[name]
-    knobs = {knob: getattr(args, knob) for knob in KNOBS}
-    if args.model_source == "local":
-        knobs["model"] = "local"  # its digests say which; the folder's name is the user's own affair
-    return changed(registered, **knobs), registered
+    knobs: Mapping[str, object] = {knob: getattr(args, knob) for knob in NUMBERS}
+    return changed(registered, **knobs, **experiment.kind.knobs_of(args)), registered
 
 
-def model_of(args: argparse.Namespace, workload: Workload) -> ModelRequest:
-    """Which model, from where. LabError (usage) for an option that its source does not know."""
-    source: ModelSource = args.model_source or "config"
-    if source == "local":
-        path = Path(args.model) if args.model else None
-        return ModelRequest(id=workload.model, source="local", path=path)
-    if source == "config" and (args.revision or args.local_files_only):
-        option = "--revision" if args.revision else "--local-files-only"
+def _refuse_foreign_options(kind: AnyKind, args: argparse.Namespace, name: str) -> None:
+    """LabError (usage) for an option that is another kind's, or has a value that is: each experiment judges all."""
+    own = {option.word: option for option in kind.options}
+    for word in {option.word for other in kinds.measured() for option in other.options}:
+        value = getattr(args, word, None)
+        choices = own[word].choices if word in own else None
+        if value is None or (word in own and (choices is None or value in choices)):
+            continue
+        flag = f"--{word.replace('_', '-')}"
         raise LabError(
-            wanted=f"a model from the hub for {option}",
-            found="--model-source config, which has random weights and no revision",
-            next=f"add --model-source hub, or leave {option} out",
-            where=option,
+            wanted=f"options of {kind.word}, the kind of {name}" if choices is None else f"one of {', '.join(choices)}",
+            found=f"{flag}, which it does not have" if choices is None else f"{flag} {ascii(value)[:60]}",
+            next=f"leave it out, or run {name} by itself",
+            where=flag,
             code=EXIT_USAGE,
         )
-    return ModelRequest(
-        id=workload.model, source=source, revision=args.revision, local_files_only=bool(args.local_files_only)
-    )

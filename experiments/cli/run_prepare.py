@@ -54,13 +54,13 @@ def prepare_all(
     for report in {id(one): one.preflight for one in facts if stop_if_blocked}.values():
         if report is not None:
             _tell_and_stop(report, note)
-    assets = [asset or preparing.resolve(one.request) for one, asset in zip(asked, known, strict=True)]
+    found = [subject or preparing.resolve(one.request) for one, subject in zip(asked, known, strict=True)]
     devices: dict[RunMode, DeviceFacts] = {}
     ready = []
-    for one, profile, asset in zip(asked, facts, assets, strict=True):
+    for one, profile, subject in zip(asked, facts, found, strict=True):
         request = one.request
         folder = folder_of(request.experiment.name)
-        prepared = preparing.prepare(request, profile, asset, folder, note, devices.get(request.mode))
+        prepared = preparing.prepare(request, profile, subject, folder, note, devices.get(request.mode))
         devices[request.mode] = prepared.plan.device
         ready.append(Ready(request, prepared))
     return tuple(ready)
@@ -92,7 +92,7 @@ def _look_and_import(
     with Aside(look) as begun:
         for other in asked:
             with contextlib.suppress(LabError):  # the preflight's words come first; preparing says it again
-                preparing.import_torch(other.request.experiment.worker, note)
+                preparing.import_torch(other.request.experiment, note, other.profile.id)
         return begun.result()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from experiments.cli.printing import emit, place, say, status, table
 from experiments.evidence import labels, record_text, rules
 from experiments.evidence.record import Record
-from experiments.harness.experiment import Experiment
+from experiments.harness.experiment import AnyExperiment
 from experiments.harness.session import Finished
 from tools.environments.errors import LabError
 
@@ -17,7 +17,7 @@ SHOWS = {
 }
 
 
-def tell(experiment: Experiment, finished: Finished, *, as_json: bool) -> None:
+def tell(experiment: AnyExperiment, finished: Finished, *, as_json: bool) -> None:
     """Table, record, level, what would raise it, picture, decision."""
     record, folder = finished.record, finished.folder
     drawn = picture(experiment, finished)
@@ -57,7 +57,7 @@ def _plan(record: Record) -> None:
         say(f"  {candidate.name}" + (f": {failure.message}" if failure is not None else ""))
 
 
-def picture(experiment: Experiment, finished: Finished) -> str:
+def picture(experiment: AnyExperiment, finished: Finished) -> str:
     """Draw it. Where it stands, or why there is none: the record is written already and does not depend on it."""
     if experiment.picture is None or finished.record.identity.run_mode == "dry_run":
         return ""

@@ -14,7 +14,7 @@ from pathlib import Path
 from experiments.cli import discovery, run_options
 from experiments.evidence.vocabulary import RunMode
 from experiments.harness import profile_check, run_folder
-from experiments.harness.experiment import Experiment, Options
+from experiments.harness.experiment import AnyExperiment, Options
 from experiments.harness.preparing import RunRequest
 from tools.environments.errors import EXIT_USAGE, LabError
 from tools.environments.model import Profile
@@ -33,8 +33,7 @@ class Asked:
     @property
     def hub_id(self) -> str | None:
         """The model that the run would download; None where nothing is."""
-        model = self.request.model
-        return model.id if model.source == "hub" and not model.local_files_only else None
+        return self.request.subject.downloads
 
 
 def requests(args: argparse.Namespace, registry: Registry) -> tuple[Asked, ...]:
@@ -42,7 +41,7 @@ def requests(args: argparse.Namespace, registry: Registry) -> tuple[Asked, ...]:
     return tuple(_asked(experiment, args, registry) for experiment in experiments_of(args.names))
 
 
-def experiments_of(names: Sequence[str]) -> tuple[Experiment, ...]:
+def experiments_of(names: Sequence[str]) -> tuple[AnyExperiment, ...]:
     """The experiments of these names. LabError (usage) for one that is unknown, or named twice."""
     twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
     if twice is not None:
@@ -56,7 +55,7 @@ def experiments_of(names: Sequence[str]) -> tuple[Experiment, ...]:
     return tuple(discovery.load(name) for name in names)
 
 
-def _asked(experiment: Experiment, args: argparse.Namespace, registry: Registry) -> Asked:
+def _asked(experiment: AnyExperiment, args: argparse.Namespace, registry: Registry) -> Asked:
     if args.run_label is not None:
         run_folder.refuse_used(experiment.name, args.run_label)
     profile, mode = _mode_of(experiment, args, registry)
@@ -66,14 +65,14 @@ def _asked(experiment: Experiment, args: argparse.Namespace, registry: Registry)
         mode=mode,
         workload=workload,
         registered_digest=registered.digest(),
-        model=run_options.model_of(args, workload),
+        subject=experiment.kind.asked(args, workload),
         options=Options(cap_gib=_cap_of(args.memory_cap_gib), peer_path=args.peer_path),
         label=run_folder.free_label(experiment.name) if args.run_label is None else args.run_label,
     )
     return Asked(request, profile)
 
 
-def _mode_of(experiment: Experiment, args: argparse.Namespace, registry: Registry) -> tuple[Profile, RunMode]:
+def _mode_of(experiment: AnyExperiment, args: argparse.Namespace, registry: Registry) -> tuple[Profile, RunMode]:
     """The profile the run is held to, and how to run. LabError (usage) for a card that the profile does not have."""
     profile = profile_check.choose(experiment, registry, args.profile, args.run_mode)
     mode = args.run_mode or profile_check.default_mode(profile)
@@ -88,9 +87,9 @@ def _mode_of(experiment: Experiment, args: argparse.Namespace, registry: Registr
     return profile, mode
 
 
-def _on_a_card(experiment: Experiment, registry: Registry) -> str:
-    cards = [profile.id for profile in registry.having(experiment.name) if profile.gpu is not None]
-    return f"give --profile {cards[0]}, or " if cards else ""
+def _on_a_card(experiment: AnyExperiment, registry: Registry) -> str:
+    cards = [profile for profile in registry.having(experiment.name) if profile.gpu is not None]
+    return f"{profile_check.offer(cards)}, or " if cards else ""
 
 
 def _cap_of(value: float | None) -> float | None:
@@ -106,7 +105,7 @@ def _cap_of(value: float | None) -> float | None:
     return value
 
 
-def to_resume(args: argparse.Namespace) -> tuple[Experiment, Path]:
+def to_resume(args: argparse.Namespace) -> tuple[AnyExperiment, Path]:
     """The experiment and the folder of the run that --resume names.
 
     LabError (usage) for more than one experiment, and for an option beside it that the plan holds.

@@ -18,7 +18,7 @@ from pathlib import Path
 from experiments.conformance import catalogue, recording
 from experiments.evidence import labels, store
 from experiments.evidence.subject import ProfileFacts
-from experiments.harness.workload import check_seed
+from experiments.harness.measured_workload import check_seed
 from tools.environments.errors import EXIT_BLOCKED, EXIT_INTERRUPTED, EXIT_OK, LabError, render
 from tools.environments.layout import ROOT
 from tools.environments.machine.host_facts import cores

@@ -1,6 +1,7 @@
-"""From the finished tasks of one candidate to what the record says of it: samples, memory, gates, forecasts. Pure.
+"""From the finished tasks of one candidate to what the record says of it. Pure.
 
-A task that failed is the candidate's failure; a number that nobody measured stays None and never becomes 0.
+What the answers mean its kind says. Here is what holds for every kind: a task that failed is the candidate's failure, a
+number that nobody measured stays None and never becomes 0, and a formula's value gets what was measured beside it.
 """
 
 from __future__ import annotations
@@ -9,101 +10,104 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from experiments.evidence import earlier_shapes
-from experiments.evidence.candidate import (
-    Candidate,
-    Checks,
-    Failure,
-    Floor,
-    Gate,
-    Memory,
-    PhasePeak,
-    Prediction,
-    Sample,
-)
+from experiments.evidence.candidate import Candidate, Failure, Floor, Memory, Prediction
 from experiments.evidence.codec import from_json
 from experiments.evidence.conclusion import Comparison
 from experiments.evidence.record import Calibration, Quantity
 from experiments.evidence.rules import CURRENT
-from experiments.evidence.vocabulary import CandidateStatus, JsonValue, Mark
-from experiments.harness import gates
-from experiments.harness.experiment import Answer, CandidateSpec, Experiment, Forecast, ForecastRequest
-from experiments.harness.fork import Outcome
-from experiments.harness.ledger import ledger
-from experiments.harness.ledger.ledger_settings import for_candidate
+from experiments.evidence.vocabulary import CandidateStatus, Mark
+from experiments.harness.experiment import AnyExperiment, CandidateSpec, Forecast
+from experiments.harness.kind import Answered, AnyKind, Findings, Seen
+from experiments.harness.launch.outcome import Outcome
 from experiments.harness.plan import Plan
-from experiments.harness.schedule import ORACLE, Task
-from experiments.harness.workload import shorter
-from experiments.models.registered_config import DecoderShape
-
-QUANTITIES = tuple(from_json(Quantity, dict(quantity)) for quantity in earlier_shapes.TRAINING_STEP)
-OWN, WANTED = ("finite",), ("finite", "gradient", "update")  # gates of the baseline, and of whoever is compared with it
-LAUNCH_BOUND_SHARE = 0.8  # a card busy for less than this share of the step waits for Python to launch
+from experiments.harness.schedule import Task
 
 Answers = Mapping[str, Outcome]  # task id -> outcome
 
 
 def candidate(
-    experiment: Experiment,
-    plan: Plan,
-    shape: DecoderShape,
+    experiment: AnyExperiment,
+    plan: Plan[Any],
+    subject: Any,
     spec: CandidateSpec,
     answers: Answers,
     calibration: Calibration | None,
-    repeated: Mapping[str, float | None],
 ) -> Candidate:
+    """One candidate of a plan, made of the tasks that are finished. Raises LabError for an answer of another kind."""
+    kind = experiment.kind
     mine = {task: answers[task.id] for task in plan.tasks() if task.candidate == spec.name and task.id in answers}
-    gate = next((outcome.result for task, outcome in mine.items() if task.kind == "gate"), None)
-    probes: dict[str, Answer] = {
-        task.probe: outcome.result for task, outcome in mine.items() if task.probe and outcome.result is not None
-    }
-    measured = [(task, outcome.result) for task, outcome in mine.items() if task.kind == "measure" and outcome.result]
-    samples = tuple(sample for task, result in measured for sample in _samples(task, result))
-    status, failure = _status(plan, spec, mine)
-    memory = _memory([result for _, result in measured])
-    numerics = None if plan.mode == "dry_run" else experiment.numerics(spec, gate, probes)
-    candidate = Candidate(
+    seen = _seen(experiment, plan, subject, spec, mine, _twin(kind, plan, answers), calibration)
+    found = kind.findings(seen)
+    status, failure = _status(experiment, plan, spec, mine, found)
+    made = Candidate(
         name=spec.name,
         role=spec.role,
-        settings={**spec.settings, **_peer([gate, *(result for _, result in measured)])},
+        settings={**spec.settings, **found.settings},
         status=status,
-        samples=samples,
-        summary=CURRENT.summarise(spec.name, samples, QUANTITIES),
-        memory=memory,
-        checks=_checks(plan, spec, shape, gate, [result for _, result in measured], repeated),
-        numerics=numerics,
-        probes={name: answer for name, answer in probes.items() if name not in experiment.told_in_numerics},
+        samples=found.samples,
+        summary=CURRENT.summarise(spec.name, found.samples, kind.words.quantities),
+        memory=found.memory,
+        checks=found.checks,
+        numerics=found.numerics,
+        probes=found.probes,
         failure=failure,
-        marks=_marks(plan, spec, shape, memory, executed=bool(mine)),
     )
-    request = ForecastRequest(
+    marks: tuple[Mark, ...] = kind.marks(seen, made) if mine else ("not_executed",)
+    forecast = kind.forecast(seen, found.memory)
+    return _with_forecast(replace(made, marks=marks), forecast, kind.words.quantities)
+
+
+def _seen(
+    experiment: AnyExperiment,
+    plan: Plan[Any],
+    subject: Any,
+    spec: CandidateSpec,
+    mine: Mapping[Task, Outcome],
+    twin: Any,
+    calibration: Calibration | None,
+) -> Seen[Any, Any, Any, Any]:
+    kind = experiment.kind
+    gates = _answered(mine, "gate", kind.gate_answer)
+    return Seen(
+        experiment=experiment,
+        plan=plan,
+        subject=subject,
         spec=spec,
-        workload=plan.workload,
-        shape=shape,
-        device=plan.device,
+        gate=gates[0] if gates else None,
+        measured=_answered(mine, "measure", kind.measure_answer),
+        probes={task.probe: done.result for task, done in mine.items() if task.probe and done.result is not None},
         calibration=calibration,
-        transferred_bytes=memory.transferred_bytes if memory else None,
+        twin=twin,
     )
-    return _with_forecast(candidate, experiment.forecast(request))
 
 
-def _marks(
-    plan: Plan, spec: CandidateSpec, shape: DecoderShape, memory: Memory | None, *, executed: bool
-) -> tuple[Mark, ...]:
-    """What a reader has to know before the numbers: nothing was executed, or the loss head holds the peak.
-
-    Where in a backward the peak falls is not seen from outside; the ledger says when it is the head's own.
-    """
-    if not executed:
-        return ("not_executed",)
-    settings = for_candidate(plan.workload, spec.settings)
-    if spec.role != "candidate" or memory is None or memory.peak_allocated_bytes is None or settings is None:
-        return ()
-    limited = settings.head == "full" and ledger.forecast(shape, settings).head_limited
-    return ("head_limited",) if limited else ()
+def _answered(mine: Mapping[Task, Outcome], kind: str, answer: type[Any]) -> tuple[Answered[Any], ...]:
+    """The decoded answers of one kind of task, in their order. Raises LabError for what is no such answer."""
+    found = []
+    for task, outcome in mine.items():
+        if task.kind == kind and outcome.result is not None:
+            first = from_json(answer, outcome.result, task.id)
+            others = (from_json(answer, result, task.id) for result in outcome.others)
+            found.append(Answered(task=task, answer=first, ranks=(first, *others)))
+    return tuple(found)
 
 
-def _status(plan: Plan, spec: CandidateSpec, mine: Mapping[Task, Outcome]) -> tuple[CandidateStatus, Failure | None]:
+def _twin(kind: AnyKind, plan: Plan[Any], answers: Answers) -> Any:
+    """What the gate of the baseline's twin answered; None where there is none."""
+    twin = next((spec.name for spec in plan.specs if spec.role == "baseline_again"), None)
+    outcome = None if twin is None else answers.get(Task(kind="gate", candidate=twin).id)
+    if outcome is None or outcome.result is None:
+        return None
+    return from_json(kind.gate_answer, outcome.result, f"gate / {twin}")
+
+
+def _status(
+    experiment: AnyExperiment,
+    plan: Plan[Any],
+    spec: CandidateSpec,
+    mine: Mapping[Task, Outcome],
+    found: Findings,
+) -> tuple[CandidateStatus, Failure | None]:
     if spec.unavailable is not None:
         return "skipped", Failure(phase="import", kind="NotAvailable", message=spec.unavailable)
     if plan.mode == "dry_run":
@@ -111,196 +115,60 @@ def _status(plan: Plan, spec: CandidateSpec, mine: Mapping[Task, Outcome]) -> tu
     for task, outcome in mine.items():
         if outcome.died is not None:
             died = outcome.died
-            smaller = shorter(plan.workload) if outcome.status == "oom" else None
             return ("oom" if outcome.status == "oom" else "failed"), Failure(
                 phase=died.phase,
                 kind=died.kind,
                 message=f"{task.kind}: {died.message}",
                 round=task.round,
-                proposal=None
-                if smaller is None
-                else f"--batch {smaller.batch} --sequence {smaller.sequence} under a new --run-label",
+                proposal=_proposal(experiment.kind, plan) if outcome.status == "oom" else None,
             )
-    for task, outcome in mine.items():
-        lost = _first_lost_loss(task, outcome)
-        if lost is not None:
-            return "failed", Failure(phase="loss_head", kind="NonFiniteLoss", message=lost, round=task.round)
+    if found.failure is not None:
+        return "failed", found.failure
     wanted = "measure" if spec.timed else "gate"
     if not any(task.kind == wanted for task in mine):
         return "failed", Failure(phase="other", kind="NotRun", message=f"no {wanted} task was finished")
     return "ok", None
 
 
-def _peer(answers: list[Any]) -> dict[str, JsonValue]:
-    """Which version of somebody else's code took part, as a process that loaded it found out."""
-    told = (answer["notes"].get("peer") for answer in answers if answer is not None)
-    return next(({"peer": peer} for peer in told if peer), {})
+def _proposal(kind: AnyKind, plan: Plan[Any]) -> str | None:
+    smaller = kind.smaller(plan.workload)
+    return None if smaller is None else f"{kind.as_options(smaller)} under a new --run-label"
 
 
-def _first_lost_loss(task: Task, outcome: Outcome) -> str | None:
-    """Where a loss was NaN or infinite in an ordinary step. A skipped step may have one: the scaler caught it."""
-    if task.kind != "measure" or outcome.result is None:
-        return None
-    result: Any = outcome.result
-    for step, (loss, skipped) in enumerate(zip(result["losses"], result["skipped"], strict=True)):
-        if loss is None and not skipped:
-            return f"loss is not finite at measured step {step}"
-    return None
-
-
-def _samples(task: Task, result: Any) -> list[Sample]:
-    count = len(result["step_ms"])
-    busy = [None] * (count - 1) + [result["busy_ms"]]  # one profiled step stands beside the last timed one
-    return [
-        Sample(
-            round=task.round or 0,
-            position=task.position or 0,
-            step=step,
-            values=_present(
-                step_ms=result["step_ms"][step],
-                wall_ms=result["wall_ms"][step],
-                busy_ms=busy[step],
-                loss=result["losses"][step],
-                loss_scale=result["scales"][step],
-            ),
-            skipped=result["skipped"][step],
-        )
-        for step in range(count)
-    ]
-
-
-def _present(**values: float | None) -> dict[str, float]:
-    """Those that are known: a value nobody has is absent, never zero."""
-    return {word: float(value) for word, value in values.items() if value is not None}
-
-
-def _memory(results: list[Any]) -> Memory | None:
-    """The largest of each over the processes; None where no process could tell anything."""
-
-    def largest(key: str) -> int | None:
-        return max((result[key] for result in results if result[key] is not None), default=None)
-
-    peaks: dict[str, int] = {}
-    for result in results:
-        for phase in result["phases"]:
-            if phase["peak"] is not None:
-                peaks[phase["phase"]] = max(phase["peak"], peaks.get(phase["phase"], 0))
-    memory = Memory(
-        peak_allocated_bytes=largest("peak_allocated"),
-        peak_reserved_bytes=largest("peak_reserved"),
-        process_bytes=largest("process"),
-        after_forward_bytes=largest("after_forward"),
-        state_bytes=largest("state"),
-        peak_phase=max(peaks, key=peaks.__getitem__) if peaks else None,
-        phases=tuple(PhasePeak(phase=phase, peak_allocated_bytes=peak) for phase, peak in peaks.items()),
-        transferred_bytes=max(
-            (r["notes"]["transferred_bytes"] for r in results if "transferred_bytes" in r["notes"]), default=None
-        ),
-    )
-    return None if memory == Memory() else memory
-
-
-def _checks(
-    plan: Plan,
-    spec: CandidateSpec,
-    shape: DecoderShape,
-    gate: Any,
-    measured: list[Any],
-    repeated: Mapping[str, float | None],
-) -> Checks:
-    wanted = OWN if spec.role == "baseline" else WANTED
-    if gate is None:
-        return Checks(wanted=wanted)
-    lost = [*gate["not_finite"], *(name for result in measured for name in result["not_finite"])]
-    bound = gates.rounding_bound(spec.dtype, shape, plan.workload.tokens)
-    update = gates.update_bound(bound, plan.workload.optimizer, gate["weight_norm"] or 0.0, gate["update_norm"] or 0.0)
-    formula = f"{spec.dtype} roundings of {shape.layers} layers"
-    baseline = next((other.name for other in plan.specs if other.role == "baseline"), "baseline")
-    if spec.role == "baseline_again":
-        repeated = {"gradient": None, "update": None}  # it is what this error comes from: rounding alone may excuse it
-    gates_run = {"oracle": _gate(gate["oracle"], ORACLE, bound, None, formula, bool(lost))}
-    if spec.role != "baseline":
-        first = f"{formula}, first update"
-        gates_run = {
-            "gradient": _gate(gate["gradient"], baseline, bound, repeated["gradient"], formula, bool(lost)),
-            "update": _gate(gate["update"], baseline, update, repeated["update"], first, bool(lost)),
-            **gates_run,
-        }
-    return Checks(
-        finite=not lost and gate["loss"] is not None,
-        not_finite=tuple(dict.fromkeys(lost)),
-        wanted=wanted,
-        gates={name: found for name, found in gates_run.items() if found is not None},
-    )
-
-
-def _gate(errors: Any, against: str, bound: float, repeated: float | None, formula: str, lost: bool) -> Gate | None:
-    """One gate's answer; None when it was not run. Gradients that are not finite were compared, and failed."""
-    if errors is None:
-        if not lost:
-            return None
-        errors = {"overall": None, "tensors": 0, "worst_name": ""}
-    return gates.gate(
-        against=against,
-        error=errors["overall"],
-        bound=bound,
-        repeated=repeated,
-        tensors=errors["tensors"],
-        worst=errors["worst_name"],
-        formula=formula,
-    )
-
-
-def repeated_errors(plan: Plan, answers: Answers) -> dict[str, float | None]:
-    """The A/A error: how far the baseline's twin lies from the baseline, by the same measure as everybody else."""
-    twin = next((spec.name for spec in plan.specs if spec.role == "baseline_again"), None)
-    outcome = None if twin is None else answers.get(Task(kind="gate", candidate=twin).id)
-    result: Any = None if outcome is None else outcome.result
-    return {
-        key: None if result is None or result[key] is None else result[key]["overall"] for key in ("gradient", "update")
-    }
-
-
-def _with_forecast(candidate: Candidate, forecast: Forecast) -> Candidate:
-    measured = measured_quantities(candidate)
-    marks: tuple[Mark, ...] = candidate.marks
-    step, busy = measured.get("step_ms"), measured.get("busy_ms")
-    if step is not None and busy is not None and busy < LAUNCH_BOUND_SHARE * step:
-        marks = (*marks, "launch_bound")
+def _with_forecast(candidate: Candidate, forecast: Forecast, quantities: Sequence[Quantity]) -> Candidate:
+    measured = measured_quantities(candidate, quantities)
     return replace(
         candidate,
         predictions=tuple(_predicted(entry, measured.get(entry.quantity)) for entry in forecast.predictions),
         floors=tuple(_floored(entry, measured.get(entry.quantity)) for entry in forecast.floors),
-        marks=marks,
     )
 
 
-def measured_quantities(candidate: Candidate) -> dict[str, float | None]:
-    """What was measured, by the names that predictions and floors use."""
-    memory = candidate.memory
+def measured_quantities(candidate: Candidate, quantities: Sequence[Quantity]) -> dict[str, float | None]:
+    """What was measured, by the words that predictions and floors use."""
+    memory = candidate.memory or Memory()
     return {
-        "step_ms": candidate.median("step_ms"),
-        "busy_ms": candidate.median("busy_ms"),
-        "peak_allocated_bytes": memory.peak_allocated_bytes if memory else None,
-        "peak_reserved_bytes": memory.peak_reserved_bytes if memory else None,
-        "after_forward_bytes": memory.after_forward_bytes if memory else None,
-        "state_bytes": memory.state_bytes if memory else None,
-        "transferred_bytes": memory.transferred_bytes if memory else None,
+        quantity.word: getattr(memory, quantity.word, None)
+        if quantity.taken == "process"
+        else candidate.median(quantity.word)
+        for quantity in quantities
     }
 
 
-RATIOS = {"step_ratio": "step_ms", "busy_ratio": "busy_ms"}  # predicted quantity -> what is compared
+def with_ratios(
+    candidates: Sequence[Candidate], comparisons: Sequence[Comparison], ratios: Mapping[str, str]
+) -> tuple[Candidate, ...]:
+    """The candidates with every predicted ratio to the baseline measured: known only when all of them are there.
 
-
-def with_ratios(candidates: Sequence[Candidate], comparisons: Sequence[Comparison]) -> tuple[Candidate, ...]:
-    """The candidates with every predicted ratio to the baseline measured: known only when all of them are there."""
+    `ratios` says of which quantity each predicted ratio is one.
+    """
     found = {(entry.candidate, entry.quantity): entry.ratio for entry in comparisons}
     return tuple(
         replace(
             candidate,
             predictions=tuple(
-                _predicted(entry, found.get((candidate.name, RATIOS[entry.quantity])))
-                if entry.quantity in RATIOS
+                _predicted(entry, found.get((candidate.name, ratios[entry.quantity])))
+                if entry.quantity in ratios
                 else entry
                 for entry in candidate.predictions
             ),

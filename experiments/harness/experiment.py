@@ -5,9 +5,8 @@ module is imported to list and to plan, so it may not import torch; everything t
 that `worker` names, which is imported once by the parent (it may not run a torch operation at import) and used in the
 forked children only.
 
-The worker module exposes
-- `build(context: harness.worker.WorkerContext) -> harness.program.Program`: the step to be measured;
-- `PROBES: Mapping[str, Callable[[WorkerContext], dict]]`, if any: one-off questions such as an injected overflow.
+What the worker module exposes for building a candidate is for its kind to say. For one-off questions, such as an
+injected overflow, it has `PROBES: Mapping[str, Callable[[TaskContext], Mapping[str, JsonValue]]]`.
 """
 
 from __future__ import annotations
@@ -15,22 +14,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
 
-from experiments.evidence.candidate import Candidate, Floor, Numerics, Prediction
+from experiments.evidence.candidate import Candidate, Floor, Prediction
 from experiments.evidence.conclusion import Claim, Comparison, Decision
-from experiments.evidence.record import Calibration, Record
+from experiments.evidence.record import Record
 from experiments.evidence.runtime import Device
 from experiments.evidence.sentences import Templates, merged
 from experiments.evidence.vocabulary import JsonValue, Role
-from experiments.harness import sentences as general
-from experiments.harness.workload import Workload
-from experiments.models.registered_config import DecoderShape
+from experiments.harness.measured_workload import WorkloadT
+
+if TYPE_CHECKING:
+    from experiments.harness.kind import Kind
 
 DeviceKind = Literal["cpu", "cuda"]
-Head = Literal["full", "chunked"]
 Json = Mapping[str, JsonValue]
-Answer = Mapping[str, Any]  # what a task in a child came back with, JSON values
+Answer = Mapping[str, Any]  # what a probe came back with, JSON values
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,18 +75,6 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class ForecastRequest:
-    """Everything a formula may look at before the candidate has run. `calibration` is None on CPU."""
-
-    spec: CandidateSpec
-    workload: Workload
-    shape: DecoderShape
-    device: DeviceFacts
-    calibration: Calibration | None
-    transferred_bytes: int | None = None  # counted while it ran: a transfer floor needs it; None before
-
-
-@dataclass(frozen=True, slots=True)
 class Forecast:
     """What formulas say about one candidate: predictions (measured and residual still empty) and floors."""
 
@@ -96,10 +83,10 @@ class Forecast:
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
-    """What the run found out, for an experiment's own conclusions: all of it stands in the record."""
+class Observed(Generic[WorkloadT]):
+    """What the run found out, for an experiment's own conclusions: all of it is in the record."""
 
-    workload: Workload
+    workload: WorkloadT
     device: DeviceFacts
     candidates: tuple[Candidate, ...]
     comparisons: tuple[Comparison, ...]
@@ -123,41 +110,32 @@ class Table:
     notes: tuple[str, ...] = ()
 
 
-def formats_seen(spec: CandidateSpec, gate: Answer | None, probes: Mapping[str, Answer]) -> Numerics | None:
-    """The number formats that the gate saw, for an experiment whose subject is not precision."""
-    return None if gate is None else Numerics(dtypes=gate["dtypes"], underflow_share=None)
-
-
-def no_forecast(request: ForecastRequest) -> Forecast:
-    """For an experiment that predicts nothing yet."""
-    return Forecast()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Experiment:
-    """One page's experiment. Every field is data or a pure function."""
+class Experiment(Generic[WorkloadT]):
+    """One page's experiment. Every field is data or a pure function. A kind that asks for more derives from it."""
 
+    kind: Kind[WorkloadT, Any, Any, Any]
     name: str  # the folder's name
     page: str  # page of the tutorial
     title: str
     title_zh: str
-    workloads: Mapping[str, Workload]  # smoke, default, fit-8gib, large
-    worker: str  # module with `build` and `PROBES`
-    candidates: Callable[[Workload, DeviceFacts, Options], tuple[CandidateSpec, ...]]  # the baseline's twin is added
-    conclude: Callable[[Observed], tuple[tuple[Claim, ...], Decision]]
+    workloads: Mapping[str, WorkloadT]  # smoke, default, fit-8gib, large
+    worker: str  # module that builds the candidates, and has `PROBES` if there are any
+    # the baseline's twin is added
+    candidates: Callable[[WorkloadT, DeviceFacts, Options], tuple[CandidateSpec, ...]]
+    conclude: Callable[[Observed[WorkloadT]], tuple[tuple[Claim, ...], Decision]]
     table: Callable[[Record], Table]
     picture: Callable[[Record, Path], Path] | None = None  # draws into the run folder, returns the file
-    # given the gate's answer and the probes' by name
-    numerics: Callable[[CandidateSpec, Answer | None, Mapping[str, Answer]], Numerics | None] = formats_seen
-    told_in_numerics: frozenset[str] = frozenset()  # probes whose answer `numerics` tells: not recorded a second time
-    forecast: Callable[[ForecastRequest], Forecast] = no_forecast
-    sentences: Templates = field(default_factory=dict)  # its own templates, by codes that the general ones lack
-    look_at: str = "random state, in-place changes, saved tensors, and which gradients were compared"
+    sentences: Templates = field(default_factory=dict)  # its own templates, by codes that the kind's lack
+    look_at: str = "random state, in-place changes, saved tensors, and which values were compared"
 
     def __post_init__(self) -> None:
-        """Raises ValueError where one of its templates has the code of a general one."""
+        """Raises ValueError where one of its templates has the code of one of the kind's."""
         self.templates()
 
     def templates(self) -> Templates:
-        """Everything it may say, by code: the general templates and its own."""
-        return merged(general.SENTENCES, self.sentences)
+        """Everything it may say, by code: the templates of its kind and its own."""
+        return merged(self.kind.sentences, self.sentences)
+
+
+AnyExperiment: TypeAlias = Experiment[Any]

@@ -9,57 +9,64 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Generic
 
 from experiments.evidence.codec import from_json, to_json
 from experiments.evidence.subject import ProfileFacts, Source
 from experiments.evidence.vocabulary import NAME_PATTERN, JsonValue, RunMode
-from experiments.harness.experiment import CandidateSpec, DeviceFacts, Options
+from experiments.harness.experiment import CandidateSpec, DeviceFacts, Json, Options
+from experiments.harness.measured_workload import MeasuredWorkload, WorkloadT, check_samples
 from experiments.harness.schedule import Task, tasks
-from experiments.harness.workload import Workload, check_samples
-from experiments.models.source_types import ModelIdentity, ModelSource
 from tools.environments.errors import LabError
 
-FORMAT = 1
+if TYPE_CHECKING:
+    from experiments.harness.kind import AnyKind
+
+FORMAT = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """One run, decided. `model_path` and `peer_path` stay in the journal on this machine; the record never has them."""
+class _Decided:
+    """Everything of a plan that is the same for every kind."""
 
     format: int = FORMAT
+    kind: str  # the kind's word
     experiment: str
     label: str
     mode: RunMode
     created_at: str
     profile: ProfileFacts
     source: Source
-    workload: Workload
     registered_digest: str | None
-    model: ModelIdentity
-    model_source: ModelSource
-    model_path: str | None
-    local_files_only: bool
-    manifest_digest: str
+    subject: Json  # what the kind keeps of what is measured, with paths: the record never has them
     device: DeviceFacts
     options: Options
+    references: tuple[CandidateSpec, ...]  # computed once, for the candidates to be compared with
     specs: tuple[CandidateSpec, ...]
     threads: int
     order_seed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan(_Decided, Generic[WorkloadT]):
+    """One run, decided. `subject` and `peer_path` stay in the journal on this machine; the record never has them."""
+
+    workload: WorkloadT
 
     def tasks(self) -> tuple[Task, ...]:
         """Every task, in the order of this run."""
         return tasks(
             self.specs,
+            self.references,
             rounds=self.workload.rounds,
             seed=self.order_seed,
-            oracle=self.workload.oracle,
             calibrate=self.device.kind == "cuda",
         )
 
     def spec(self, name: str) -> CandidateSpec:
-        """The candidate of that name. Raises KeyError."""
-        found = {spec.name: spec for spec in self.specs}
+        """The candidate, or the reference, of that name. Raises KeyError."""
+        found = {spec.name: spec for spec in (*self.references, *self.specs)}
         return found[name]
 
     def to_json(self) -> dict[str, JsonValue]:
@@ -68,8 +75,8 @@ class Plan:
         return written
 
 
-def read(value: object) -> Plan:
-    """The plan at the head of a journal. Raises LabError when this version cannot go on with it."""
+def read(value: object, kind: AnyKind) -> Plan[Any]:
+    """The plan at the head of a journal of that kind. Raises LabError when this version cannot go on with it."""
     if not isinstance(value, dict) or value.get("format") != FORMAT:
         raise LabError(
             wanted="a run that this version began",
@@ -78,7 +85,14 @@ def read(value: object) -> Plan:
             where="--resume",
         )
     try:
-        return from_json(Plan, value, "plan")
+        workload = value.get("workload")
+        if not isinstance(workload, dict):
+            raise LabError("the field workload", "no such object", "", "plan")
+        decided = from_json(_Decided, {name: item for name, item in value.items() if name != "workload"}, "plan")
+        if decided.kind != kind.word:
+            raise LabError(f"a plan of kind {kind.word}", decided.kind, "", "plan.kind")
+        knobs = {name: item for name, item in workload.items() if name != "name"}
+        read_back = kind.workload_from(str(workload.get("name")), knobs)
     except LabError as error:
         raise LabError(
             wanted="a run whose plan is whole",
@@ -86,9 +100,10 @@ def read(value: object) -> Plan:
             next="begin again under a new --run-label",
             where="--resume",
         ) from error
+    return Plan(workload=read_back, **{field.name: getattr(decided, field.name) for field in fields(_Decided)})
 
 
-def refuse_unwritable(specs: Sequence[CandidateSpec], workload: Workload) -> None:
+def refuse_unwritable(specs: Sequence[CandidateSpec], workload: MeasuredWorkload) -> None:
     """Refuse candidates whose record could not be written, before anything is measured. Raises LabError."""
     seen: set[str] = set()
     for spec in specs:
@@ -108,7 +123,7 @@ def order_seed(label: str, created_at: str) -> int:
     return int.from_bytes(hashlib.sha256(f"{label} {created_at}".encode()).digest()[:4], "big")
 
 
-def refuse_changed(begun: Plan, source: Source, device: DeviceFacts) -> None:
+def refuse_changed(begun: Plan[Any], source: Source, device: DeviceFacts) -> None:
     """Raises LabError when sources, torch or device are no longer those the run began with."""
     pairs: dict[str, tuple[object, object]] = {
         "source digest": (begun.source.digest, source.digest),

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
+from typing import Any
 
 from experiments.evidence import source
 from experiments.evidence.codec import from_json
@@ -16,61 +16,68 @@ from experiments.evidence.rules import CURRENT
 from experiments.evidence.subject import ProfileFacts
 from experiments.evidence.vocabulary import RunMode
 from experiments.harness import plan as plans
-from experiments.harness import workload as workloads
-from experiments.harness.experiment import CandidateSpec, DeviceFacts, DeviceKind, Experiment, Options
-from experiments.harness.fork import run_forked
+from experiments.harness.experiment import AnyExperiment, CandidateSpec, DeviceFacts, DeviceKind, Options
+from experiments.harness.kind import SubjectRequest
+from experiments.harness.launch import doors
+from experiments.harness.launch.process import run_forked
+from experiments.harness.measured_workload import MeasuredWorkload
 from experiments.harness.plan import Plan
-from experiments.harness.workload import Workload
-from experiments.models import registered_config
-from experiments.models import source as model_source
-from experiments.models.batches import training_rows
-from experiments.models.registered_config import DecoderShape
-from experiments.models.source_types import ModelAsset, ModelRequest
 from tools.environments.errors import LabError
-from tools.environments.machine.host_facts import cores
 from tools.environments.model import Report
 
-SMALL_MODEL = 10_000_000  # parameters; below this more than one thread costs more than it brings
 FACTS_LIMIT_S = 120.0
 TWIN = " (again)"
-BYTES_PER_PARAMETER = {"sgd": 8, "adamw": 16}  # fp32 weights and gradients, and two moments
-GIB = 2**30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRequest:
     """What a user asked for, after the command line was understood."""
 
-    experiment: Experiment
+    experiment: AnyExperiment
     mode: RunMode
-    workload: Workload
+    workload: MeasuredWorkload
     registered_digest: str | None
-    model: ModelRequest
+    subject: SubjectRequest[Any]
     options: Options
     label: str
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A plan and the parts of it that do not fit into a journal."""
+    """A plan and what does not fit into a journal: the subject itself, as its kind found it."""
 
-    plan: Plan
-    asset: ModelAsset
-    shape: DecoderShape
+    plan: Plan[Any]
+    subject: Any
 
 
-def resolve(request: RunRequest) -> ModelAsset:
-    """The model, found and fitting the workload and the cap. Raises LabError. Downloads only from the hub."""
-    asset = model_source.resolve(request.model)
-    workloads.check(request.workload, registered_config.shape(asset.config))
-    refuse_small_cap(request, asset)
-    return asset
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A subject that was looked for. None is one too: some kinds have nothing to find."""
+
+    subject: Any
+
+
+def resolve(request: RunRequest) -> Found:
+    """The subject, found and fitting the workload and the cap. Raises LabError. Downloads only from the hub."""
+    kind = request.experiment.kind
+    kind.refuse_unsound()
+    if not isinstance(request.workload, kind.workload):
+        raise LabError(
+            wanted=f"a workload of kind {kind.word}: {kind.workload.__name__}",
+            found=type(request.workload).__name__,
+            next=f"register a workload of {kind.word} in {request.experiment.name}, or give it another kind",
+            where=f"{request.experiment.name}, workload {request.workload.name}",
+        )
+    doors.refuse_unknown(kind.launch(request.workload))
+    subject = request.subject.resolve()
+    kind.check(request.workload, subject, request.options)
+    return Found(subject)
 
 
 def prepare(
     request: RunRequest,
     profile: ProfileFacts,
-    asset: ModelAsset,
+    found: Found,
     folder: str,
     note: Callable[[str], None],
     device: DeviceFacts | None = None,
@@ -79,39 +86,36 @@ def prepare(
 
     Imports torch, except for a dry run. The device is asked in a child, unless it was just asked for another run.
     """
-    shape = registered_config.shape(asset.config)
-    kind: DeviceKind = "cuda" if request.mode == "real_gpu" else "cpu"
+    experiment, workload, subject = request.experiment, request.workload, found.subject
+    where: DeviceKind = "cuda" if request.mode == "real_gpu" else "cpu"
     if request.mode == "dry_run":
-        device = DeviceFacts(kind=kind, torch=None, bf16_native=True, tf32=kind == "cuda")  # what a plan may hope for
+        device = DeviceFacts(kind=where, torch=None, bf16_native=True, tf32=where == "cuda")  # what a plan may hope for
     else:
-        import_torch(request.experiment.worker, note)
-        device = device or ask_device(kind, request.options.cap_gib)
-    threads = 1 if shape.parameters < SMALL_MODEL else cores()
+        import_torch(experiment, note, profile.id)
+        device = device or ask_device(where, request.options.cap_gib)
     created_at = _now()
-    specs = with_twin(request.experiment.candidates(request.workload, device, request.options))
-    specs = with_heads(specs, request.workload)
-    plans.refuse_unwritable(specs, request.workload)
+    specs = with_twin(experiment.candidates(workload, device, request.options))
+    specs = experiment.kind.vary(specs, workload)
+    plans.refuse_unwritable(specs, workload)
     plan = Plan(
-        experiment=request.experiment.name,
+        kind=experiment.kind.word,
+        experiment=experiment.name,
         label=request.label,
         mode=request.mode,
         created_at=created_at,
         profile=profile,
         source=source.look(CURRENT.scope_of(folder)),
-        workload=request.workload,
+        workload=workload,
         registered_digest=request.registered_digest,
-        model=asset.identity,
-        model_source=request.model.source,
-        model_path=None if request.model.path is None else str(request.model.path),
-        local_files_only=request.model.local_files_only,
-        manifest_digest=_manifest_digest(asset, request.workload),
+        subject=experiment.kind.keep(subject, workload),
         device=device,
         options=request.options,
+        references=experiment.kind.references(workload),
         specs=specs,
-        threads=threads,
+        threads=experiment.kind.threads(subject),
         order_seed=plans.order_seed(request.label, created_at),
     )
-    return Prepared(plan=plan, asset=asset, shape=shape)
+    return Prepared(plan=plan, subject=subject)
 
 
 def at_its_turn(prepared: Prepared) -> Prepared:
@@ -133,25 +137,13 @@ def _now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _manifest_digest(asset: ModelAsset, workload: Workload) -> str:
-    return training_rows(asset, workload.batch, workload.sequence, workload.row_lengths).digest
-
-
-def again(begun: Plan, experiment: Experiment, folder: str, note: Callable[[str], None]) -> Prepared:
+def again(begun: Plan[Any], experiment: AnyExperiment, folder: str, note: Callable[[str], None]) -> Prepared:
     """Prepare an interrupted run from its plan. Raises LabError when something is not as it was."""
-    request = ModelRequest(
-        id=begun.model.id,
-        source=begun.model_source,
-        revision=begun.model.requested_revision,
-        path=None if begun.model_path is None else Path(begun.model_path),
-        local_files_only=begun.local_files_only,
-    )
-    asset = model_source.resolve(request)
-    model_source.same_commit(begun.model, asset)
-    import_torch(experiment.worker, note)
+    subject = experiment.kind.again(begun)
+    import_torch(experiment, note, begun.profile.id)
     device = ask_device(begun.device.kind, begun.options.cap_gib)
     plans.refuse_changed(begun, source.look(CURRENT.scope_of(folder)), device)
-    return Prepared(plan=begun, asset=asset, shape=registered_config.shape(asset.config))
+    return Prepared(plan=begun, subject=subject)
 
 
 def with_twin(specs: tuple[CandidateSpec, ...]) -> tuple[CandidateSpec, ...]:
@@ -164,38 +156,19 @@ def with_twin(specs: tuple[CandidateSpec, ...]) -> tuple[CandidateSpec, ...]:
     return tuple(out)
 
 
-def with_heads(specs: tuple[CandidateSpec, ...], workload: Workload) -> tuple[CandidateSpec, ...]:
-    """Each candidate with the loss head the workload asks for; for `both`, once with each."""
-    if workload.head != "both":
-        return tuple(replace(spec, settings={**spec.settings, "head": workload.head}) for spec in specs)
-    full = [replace(spec, settings={**spec.settings, "head": "full"}) for spec in specs]
-    chunked = [
-        replace(
-            spec,
-            name=f"{spec.name}, chunked head",
-            role="candidate" if spec.role == "baseline" else spec.role,
-            settings={**spec.settings, "head": "chunked"},
-            probes=(),
-        )
-        for spec in specs
-        if spec.role != "baseline_again"
-    ]
-    return (*full, *chunked)
-
-
-def import_torch(worker: str, note: Callable[[str], None]) -> None:
+def import_torch(experiment: AnyExperiment, note: Callable[[str], None], profile: str) -> None:
     """Import what every child will need, once. Runs no operation. Raises LabError where torch does not import."""
     if "torch" not in sys.modules:
         note("importing torch and transformers")
     os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")  # whoever asks for a card on import asks NVML, not CUDA
     try:
-        importlib.import_module("experiments.harness.tasks")
-        importlib.import_module(worker)
+        for module in ("experiments.harness.tasks", experiment.kind.child, experiment.worker):
+            importlib.import_module(module)
     except ImportError as error:
         raise LabError(
             wanted="an environment with torch and transformers",
             found=str(error).splitlines()[0],
-            next="use the profile's own: python tools/install_environment_profile.py --profile TRAIN-CPU",
+            next=f"use the profile's own: python tools/install_environment_profile.py --profile {profile}",
         ) from error
 
 
@@ -214,21 +187,6 @@ def ask_device(kind: DeviceKind, cap_gib: float | None) -> DeviceFacts:
             where="device",
         )
     return from_json(DeviceFacts, outcome.result, "device")
-
-
-def refuse_small_cap(request: RunRequest, asset: ModelAsset) -> None:
-    """Raises LabError when the cap does not even hold weights, gradients and optimizer state: nothing could run."""
-    cap = request.options.cap_gib
-    if cap is None:
-        return
-    state = asset.identity.parameter_count * BYTES_PER_PARAMETER[request.workload.optimizer] / GIB
-    if cap <= state + 0.6:
-        raise LabError(
-            wanted=f"a cap above the model's state: {state:.2f} GiB and 0.6 GiB for the CUDA context",
-            found=f"{cap:g} GiB",
-            next="raise --memory-cap-gib, or choose a smaller --model",
-            where="--memory-cap-gib",
-        )
 
 
 def refuse_blocked(report: Report) -> None:

@@ -4,39 +4,41 @@ from __future__ import annotations
 
 from typing import Any
 
+from experiments.evidence.codec import from_json
 from experiments.evidence.record import Calibration, Identity, Procedure, Record
 from experiments.evidence.rules import CURRENT
 from experiments.evidence.runtime import RuntimeSnapshot
-from experiments.evidence.subject import Backend, Model, Template, Tokenizer, Workload
-from experiments.harness.candidate_results import QUANTITIES, Answers, candidate, repeated_errors, with_ratios
-from experiments.harness.experiment import Experiment, Observed
+from experiments.harness.candidate_results import Answers, candidate, with_ratios
+from experiments.harness.experiment import AnyExperiment, Observed
 from experiments.harness.plan import Plan
-from experiments.harness.schedule import Task
-from experiments.models.registered_config import DecoderShape
-from experiments.models.source_types import ModelIdentity
+from experiments.harness.schedule import DEVICE, Task
 
 
 def record(
-    experiment: Experiment,
-    plan: Plan,
-    shape: DecoderShape,
+    experiment: AnyExperiment,
+    plan: Plan[Any],
+    subject: Any,
     answers: Answers,
     runtime: RuntimeSnapshot,
     *,
     resumed: int,
     duration_s: float | None,
 ) -> Record:
-    """The record of a run, not yet graded."""
+    """The record of a run, not yet graded. Raises LabError for one with words that are not its kind's."""
+    kind = experiment.kind
+    quantities = kind.words.quantities
     calibration = _calibration(answers)
-    repeated = repeated_errors(plan, answers)
-    candidates = tuple(candidate(experiment, plan, shape, spec, answers, calibration, repeated) for spec in plan.specs)
-    comparisons = CURRENT.comparisons(candidates, QUANTITIES)
-    candidates = with_ratios(candidates, comparisons)
+    candidates = tuple(candidate(experiment, plan, subject, spec, answers, calibration) for spec in plan.specs)
+    comparisons = CURRENT.comparisons(candidates, quantities)
+    candidates = with_ratios(candidates, comparisons, kind.ratios)
     observed = Observed(workload=plan.workload, device=plan.device, candidates=candidates, comparisons=comparisons)
     claims, decision = experiment.conclude(observed)
+    described = kind.described(plan, subject)
     dry = plan.mode == "dry_run"
-    return Record(
+    made = Record(
         identity=Identity(
+            kind=kind.word,
+            launch=kind.launch(plan.workload),
             experiment=experiment.name,
             page=experiment.page,
             run_label=plan.label,
@@ -44,12 +46,12 @@ def record(
             created_at=plan.created_at,
         ),
         source=plan.source,
-        backend=Backend(version=plan.device.torch, threads=plan.threads),
+        backend=described.backend,
         profile=plan.profile,
         runtime=runtime,
-        model=_model(plan.model, plan.manifest_digest),
-        workload=_workload(plan),
-        quantities=QUANTITIES,
+        model=described.model,
+        workload=described.workload,
+        quantities=quantities,
         procedure=None
         if dry
         else Procedure(
@@ -63,50 +65,17 @@ def record(
         ),
         calibration=calibration,
         candidates=candidates,
-        noise_floors=CURRENT.noise_floors(candidates, QUANTITIES),
+        noise_floors=CURRENT.noise_floors(candidates, quantities),
         comparisons=comparisons,
         claims=claims,
         decision=decision,
     )
+    kind.words.refuse_foreign(made)
+    return made
 
 
 def _calibration(answers: Answers) -> Calibration | None:
-    outcome = answers.get(Task(kind="calibration", candidate="device").id)
-    result: Any = None if outcome is None else outcome.result
-    if result is None:
+    outcome = answers.get(Task(kind="calibration", candidate=DEVICE).id)
+    if outcome is None or outcome.result is None:
         return None
-    return Calibration(
-        matmul_tflops=result["matmul_tflops"],
-        host_to_device_gb_s=result["host_to_device_gb_s"],
-        device_to_host_gb_s=result["device_to_host_gb_s"],
-    )
-
-
-def _model(identity: ModelIdentity, manifest_digest: str) -> Model:
-    tokenizer = identity.tokenizer
-    return Model(
-        id=identity.id,
-        weights_source=identity.weights_source,
-        requested_revision=identity.requested_revision,
-        resolved_commit=identity.resolved_commit,
-        parameter_count=identity.parameter_count,
-        config_digest=identity.config_digest,
-        weights_digest=identity.weights_digest,
-        tokenizer=Tokenizer(id=tokenizer.id, commit=tokenizer.commit, digest=tokenizer.digest),
-        template=Template(input_digest=manifest_digest),
-    )
-
-
-def _workload(plan: Plan) -> Workload:
-    workload = plan.workload
-    return Workload(
-        name=workload.name,
-        registered_digest=plan.registered_digest,
-        digest=workload.digest(),
-        knobs=workload.knobs(),
-        dtype=next((spec.dtype for spec in plan.specs if spec.role == "baseline"), "float32"),
-        batch=workload.batch,
-        sequence_length=workload.sequence,
-        tokens_per_step=workload.tokens,
-        tokenized_manifest_digest=plan.manifest_digest,
-    )
+    return from_json(Calibration, outcome.result, "calibration")

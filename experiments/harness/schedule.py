@@ -14,8 +14,8 @@ from typing import Literal
 from experiments.evidence.vocabulary import JsonValue
 from experiments.harness.experiment import CandidateSpec
 
-TaskKind = Literal["oracle", "gate", "probe", "calibration", "measure"]
-ORACLE = "float64 oracle"
+TaskKind = Literal["reference", "gate", "probe", "calibration", "measure"]
+DEVICE = "device"  # whom the calibration is about
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +46,22 @@ class Task:
         }
 
 
-def tasks(specs: Sequence[CandidateSpec], *, rounds: int, seed: int, oracle: bool, calibrate: bool) -> tuple[Task, ...]:
-    """Every task of a run in order: oracle, gates with the baseline first, probes, calibration, measuring rounds."""
+def tasks(
+    specs: Sequence[CandidateSpec],
+    references: Sequence[CandidateSpec],
+    *,
+    rounds: int,
+    seed: int,
+    calibrate: bool,
+) -> tuple[Task, ...]:
+    """Every task of a run in order: references, gates (the baseline's first), probes, calibration, measuring rounds."""
     able = [spec for spec in specs if spec.unavailable is None]
     gates = sorted(able, key=lambda spec: (spec.role != "baseline", spec.role != "baseline_again"))
-    ordered: list[Task] = []
-    if oracle:
-        ordered.append(Task(kind="oracle", candidate=ORACLE))
+    ordered = [Task(kind="reference", candidate=spec.name) for spec in references]
     ordered.extend(Task(kind="gate", candidate=spec.name) for spec in gates)
     ordered.extend(Task(kind="probe", candidate=spec.name, probe=probe) for spec in able for probe in spec.probes)
     if calibrate:
-        ordered.append(Task(kind="calibration", candidate="device"))
+        ordered.append(Task(kind="calibration", candidate=DEVICE))
     draw = random.Random(seed)
     for number in range(rounds):
         names = [spec.name for spec in able if spec.timed and (spec.most_rounds is None or number < spec.most_rounds)]

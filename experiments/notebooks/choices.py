@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import get_args
 
 from experiments.evidence.vocabulary import RunMode
-from experiments.harness.experiment import Experiment
-from experiments.harness.workload import Workload
+from experiments.harness.experiment import AnyExperiment
+from experiments.kinds.training_step.training_workload import TrainingWorkload
 from tools.environments.errors import EXIT_USAGE, LabError
 
 
@@ -25,7 +25,7 @@ class Choices:
     accept: tuple[str, ...] = ()
     peer_path: str | None = None
 
-    def check(self, experiment: Experiment) -> None:
+    def check(self, experiment: AnyExperiment) -> None:
         """Raises LabError (wrong usage) that names the variable to change."""
         for variable, value, allowed in (
             ("RUN_MODE", self.run_mode, get_args(RunMode)),
@@ -41,7 +41,9 @@ class Choices:
         if not isinstance(self.accept, tuple) or not all(isinstance(name, str) for name in self.accept):
             raise _wrong("ACCEPT", 'names of checks, such as ("python.path",)', self.accept, "()")
 
-    def arguments(self, experiment: Experiment, workload: Workload, profile: str, label: str) -> Iterator[str]:
+    def arguments(
+        self, experiment: AnyExperiment, workload: TrainingWorkload, profile: str, label: str
+    ) -> Iterator[str]:
         """The command line of `python -m experiments` that does what the first cell asks for.
 
         A plan downloads nothing, and an embedded model is on no hub: both take the registered shape.
@@ -61,7 +63,7 @@ class Choices:
         for name in self.accept:
             yield from ("--accept", name)
 
-    def downloads(self, experiment: Experiment) -> str | None:
+    def downloads(self, experiment: AnyExperiment) -> str | None:
         """The hub id a run would reach out for; None where it would not."""
         model = experiment.workloads[self.workload].model
         online = self.model_source == "hub" and not self.local_files_only and self.run_mode != "dry_run"

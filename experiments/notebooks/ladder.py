@@ -10,10 +10,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from experiments.evidence.quantities import GIB, gib
-from experiments.harness.experiment import CandidateSpec, DeviceFacts, Experiment, ForecastRequest, Options
-from experiments.harness.ledger.ledger_fit import FitRow, fit
-from experiments.harness.preparing import with_heads
-from experiments.harness.workload import Workload, shorter
+from experiments.harness.experiment import CandidateSpec, DeviceFacts, Options
+from experiments.kinds.training_step.heads import with_heads
+from experiments.kinds.training_step.ledger.ledger_fit import FitRow, fit
+from experiments.kinds.training_step.training_experiment import ForecastRequest, TrainingExperiment
+from experiments.kinds.training_step.training_workload import TrainingWorkload, shorter
 from experiments.models import registered_config
 from experiments.models.registered_config import DecoderShape
 from experiments.notebooks.markdown import table
@@ -26,7 +27,7 @@ START, REGISTERED = "default", "fit-8gib"
 class Rung:
     """One workload of the ladder and how its candidates stand on the card."""
 
-    workload: Workload
+    workload: TrainingWorkload
     registered: bool
     rows: tuple[FitRow, ...]
 
@@ -49,14 +50,14 @@ class Rung:
         return f'LADDER = {{"workload": "{START}", {knobs}}}'
 
 
-def rows_of(experiment: Experiment, workload: Workload, memory_gib: float) -> tuple[FitRow, ...]:
+def rows_of(experiment: TrainingExperiment, workload: TrainingWorkload, memory_gib: float) -> tuple[FitRow, ...]:
     """The ledger's row for each candidate of a workload on a card. Raises LabError for what is no step of the model."""
     shape = registered_config.shape(registered_config.config(workload.model), workload.model)
     specs = with_heads(experiment.candidates(workload, ANY_CARD, Options()), workload)
     return fit(workload, specs, shape, memory_gib * GIB)
 
 
-def rungs(experiment: Experiment, memory_gib: float) -> Iterator[Rung]:
+def rungs(experiment: TrainingExperiment, memory_gib: float) -> Iterator[Rung]:
     """The default workload, the registered smaller one, then step by step down to where every candidate fits."""
     start, small = experiment.workloads[START], experiment.workloads[REGISTERED]
     for registered in (start, small):
@@ -89,7 +90,7 @@ def as_table(found: Sequence[Rung], memory_gib: float) -> str:
     return table(head, rows)
 
 
-def prediction(experiment: Experiment, workload: Workload) -> str:
+def prediction(experiment: TrainingExperiment, workload: TrainingWorkload) -> str:
     """What each candidate will hold on a card beside the CUDA context, and what operations say of its step's length."""
     shape = registered_config.shape(registered_config.config(workload.model), workload.model)
     specs = {spec.name: spec for spec in with_heads(experiment.candidates(workload, ANY_CARD, Options()), workload)}
@@ -110,7 +111,9 @@ def prediction(experiment: Experiment, workload: Workload) -> str:
     return table([*head, *(["step, by operations"] if timed else [])], rows)
 
 
-def _step_ratio(experiment: Experiment, workload: Workload, spec: CandidateSpec, shape: DecoderShape) -> str:
+def _step_ratio(
+    experiment: TrainingExperiment, workload: TrainingWorkload, spec: CandidateSpec, shape: DecoderShape
+) -> str:
     request = ForecastRequest(spec=spec, workload=workload, shape=shape, device=ANY_CARD, calibration=None)
     found = [row.predicted for row in experiment.forecast(request).predictions if row.quantity == "step_ratio"]
     return f"{found[0]:.3f} x" if found else ""

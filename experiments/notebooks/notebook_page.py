@@ -12,7 +12,8 @@ from typing import Any
 
 from experiments.evidence.record import Record
 from experiments.harness import profile_check
-from experiments.harness.experiment import Experiment
+from experiments.harness.experiment import AnyExperiment
+from experiments.kinds.training_step.training_experiment import of_this_kind
 from experiments.notebooks import child, kernel, ladder, notebook_run, record_view
 from experiments.notebooks.choices import Choices
 from experiments.notebooks.markdown import Markdown, block, finding
@@ -29,7 +30,7 @@ Preflight = Callable[..., Report]  # tools.environments.preflight.preflight.run
 class Page:
     """A page whose first cell was looked at. `refusal` is why nothing may run, None where it may."""
 
-    experiment: Experiment
+    experiment: AnyExperiment
     choices: Choices
     profile: Profile | None
     kernel: Check | None
@@ -72,7 +73,7 @@ class Page:
                 f"{workload.name}: {workload.batch} x {workload.sequence}, {workload.model}, {workload.optimizer}, "
                 f"head {workload.head}; predicted for a CUDA card, not executed"
             )
-            return Markdown(f"{head}\n\n{ladder.prediction(self.experiment, workload)}")
+            return Markdown(f"{head}\n\n{ladder.prediction(of_this_kind(self.experiment), workload)}")
         except LabError as error:
             return Markdown(finding(error))
 
@@ -88,7 +89,7 @@ class Page:
 
     def ladder(self, memory_gib: float = 8.0) -> Markdown:
         """Section 5.1: the rungs from the default workload down, and how each stands on a card of that memory."""
-        return Markdown(ladder.as_table(list(ladder.rungs(self.experiment, memory_gib)), memory_gib))
+        return Markdown(ladder.as_table(list(ladder.rungs(of_this_kind(self.experiment), memory_gib)), memory_gib))
 
     def run_ladder(
         self, label: str | None, *, workload: str = "default", sequence: int | None = None, batch: int | None = None
@@ -141,7 +142,7 @@ class Page:
 
 
 def prepare(
-    experiment: Experiment,
+    experiment: AnyExperiment,
     *,
     check: Preflight = preflight.run,
     command: notebook_run.Command = child.experiments,

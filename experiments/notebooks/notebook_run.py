@@ -9,7 +9,7 @@ from experiments.evidence import labels, store
 from experiments.evidence.record import Record
 from experiments.harness import journal, run_folder
 from experiments.harness.events import PlainLines
-from experiments.harness.experiment import Experiment
+from experiments.harness.experiment import AnyExperiment
 from experiments.notebooks import child
 from experiments.notebooks.choices import Choices
 from tools.environments.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, LabError
@@ -18,7 +18,7 @@ Command = Callable[[Sequence[str], child.Hear], child.Ended]
 
 
 def begin(
-    experiment: Experiment,
+    experiment: AnyExperiment,
     choices: Choices,
     profile: str,
     workload: str,
@@ -38,7 +38,7 @@ def begin(
     return _record(experiment, (*words, *more), label, command)
 
 
-def go_on(experiment: Experiment, choices: Choices, command: Command) -> Record | None:
+def go_on(experiment: AnyExperiment, choices: Choices, command: Command) -> Record | None:
     """Go on with the interrupted run of RUN_LABEL; everything but the accepted warnings is as it began."""
     label = choices.run_label
     if label is None:
@@ -48,7 +48,7 @@ def go_on(experiment: Experiment, choices: Choices, command: Command) -> Record 
     return _record(experiment, words, label, command)
 
 
-def _record(experiment: Experiment, words: Sequence[str], label: str, command: Command) -> Record | None:
+def _record(experiment: AnyExperiment, words: Sequence[str], label: str, command: Command) -> Record | None:
     ended = command(words, PlainLines(sys.stdout).hear)
     if ended.code == EXIT_INTERRUPTED:
         begun = (labels.run_folder(experiment.name, label) / journal.NAME).is_file()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from experiments.evidence import labels, plots, record_text, rules
 from experiments.evidence.record import Record
-from experiments.harness.experiment import Experiment
+from experiments.harness.experiment import AnyExperiment
 from experiments.notebooks.markdown import Markdown, table
 from tools.environments.registry import registry
 
@@ -41,7 +41,7 @@ class Pictures:
         return "\n".join(str(path) for path in self.files)
 
 
-def result(experiment: Experiment, record: Record) -> Markdown:
+def result(experiment: AnyExperiment, record: Record) -> Markdown:
     """Head line, the experiment's own table, who did not run and why, and after a failed gate what to look at."""
     if record.evidence_level == "plan":
         return Markdown(f"{record_text.headline(record)}\n\n{_planned(record)}")
@@ -77,12 +77,12 @@ def says(record: Record) -> Markdown:
     return Markdown("\n".join(lines))
 
 
-def next_step(experiment: Experiment, record: Record) -> Markdown:
+def next_step(experiment: AnyExperiment, record: Record) -> Markdown:
     """What to do about this record: mend, shrink, raise its level, repeat it, publish it."""
     return Markdown("\n".join(f"- {line}" for line in _next(experiment, record)))
 
 
-def _next(experiment: Experiment, record: Record) -> Iterator[str]:
+def _next(experiment: AnyExperiment, record: Record) -> Iterator[str]:
     label = record.identity.run_label
     if record.evidence_level == "plan":
         yield 'the plan is well-formed; with preflight ok set RUN_MODE = "cpu_mechanism" or "real_gpu"'

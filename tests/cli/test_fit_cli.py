@@ -13,9 +13,9 @@ import pytest
 from experiments.cli import discovery
 from experiments.cli.entry import main
 from experiments.harness.experiment import CandidateSpec
-from experiments.harness.ledger.ledger import GIB
-from experiments.harness.ledger.ledger_fit import card_bytes, fit, floor_bytes
-from experiments.harness.workload import Workload
+from experiments.kinds.training_step.ledger.ledger import GIB
+from experiments.kinds.training_step.ledger.ledger_fit import card_bytes, fit, floor_bytes
+from experiments.kinds.training_step.training_workload import TrainingWorkload
 from experiments.models.registered_config import config, shape
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,9 +27,9 @@ FP32 = CandidateSpec(name="fp32", role="baseline", settings={"autocast": None})
 UNKNOWN = CandidateSpec(name="compiled", role="candidate", settings={"compiled": True})
 
 
-def _workload(batch: int, sequence: int, **given: object) -> Workload:
+def _workload(batch: int, sequence: int, **given: object) -> TrainingWorkload:
     base = {"name": "default", "model": QWEN, "steps": 1, "warmup": 0, "rounds": 1}
-    return Workload(**{**base, "batch": batch, "sequence": sequence, **given})  # type: ignore[arg-type]
+    return TrainingWorkload(**{**base, "batch": batch, "sequence": sequence, **given})  # type: ignore[arg-type]
 
 
 def _ask(*words: str) -> int:

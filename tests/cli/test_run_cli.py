@@ -182,7 +182,7 @@ def test_a_resumed_run_whose_model_changed_stops(zygote: Forks, runs: Path) -> N
     journal = _interrupted(zygote, runs, "moved")
     lines = journal.read_text(encoding="utf-8").splitlines(keepends=True)
     plan = json.loads(lines[0])
-    plan["plan"]["model"]["config_digest"] = "sha256:" + "0" * 64
+    plan["plan"]["subject"]["model"]["config_digest"] = "sha256:" + "0" * 64
     journal.write_text(json.dumps(plan) + "\n" + "".join(lines[1:]), encoding="utf-8")
     done = zygote.run("run", NAME, "--resume", "moved")
     assert done.code == 1

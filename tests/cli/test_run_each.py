@@ -17,10 +17,10 @@ from experiments.evidence import labels
 from experiments.harness import plan as plans
 from experiments.harness import preparing
 from experiments.harness.events import Listener
-from experiments.harness.experiment import DeviceFacts, Experiment, Options, Table
+from experiments.harness.experiment import AnyExperiment, DeviceFacts, Options, Table
 from experiments.harness.preparing import Prepared, RunRequest
 from experiments.harness.session import Finished
-from experiments.models import registered_config
+from experiments.kinds.training_step.model_subject import WantedModel
 from experiments.models.source_types import ModelRequest
 from experiments.training_mechanism.gradient_accumulation.experiment import EXPERIMENT
 from tools.environments.errors import LabError
@@ -38,19 +38,18 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def ready(name: str) -> Ready:
     """A prepared run of an experiment that draws no picture."""
     shown = Table(columns=("candidate",), rows=(("plain",),))
-    experiment: Experiment = replace(EXPERIMENT, name=name, picture=None, table=lambda _: shown)
-    asset = registered_config.asset("tiny-qwen2")
+    experiment: AnyExperiment = replace(EXPERIMENT, name=name, picture=None, table=lambda _: shown)
     plan = sample_plans.plan_of(EXPERIMENT)
     request = RunRequest(
         experiment=experiment,
         mode="cpu_mechanism",
         workload=plan.workload,
         registered_digest=None,
-        model=ModelRequest(id="tiny-qwen2", source="config"),
+        subject=WantedModel(ModelRequest(id="tiny-qwen2", source="config")),
         options=Options(),
         label="L",
     )
-    return Ready(request, Prepared(plan=plan, asset=asset, shape=registered_config.shape(asset.config)))
+    return Ready(request, Prepared(plan=plan, subject=sample_plans.subject_of("tiny-qwen2")))
 
 
 def measuring(faults: dict[str, BaseException], folder: Path) -> Measure:
@@ -87,7 +86,7 @@ def test_the_worst_exit_code_is_the_whole_one_s(
 def test_a_ctrl_c_while_a_result_is_shown_ends_the_rest_and_keeps_the_record(
     runs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def stopped(experiment: Experiment, finished: Finished) -> str:
+    def stopped(experiment: AnyExperiment, finished: Finished) -> str:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(run_each, "measure", measuring({}, runs))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from experiments.harness.experiment import CandidateSpec
-from experiments.harness.preparing import with_heads, with_twin
+from experiments.harness.preparing import with_twin
 from experiments.harness.schedule import Task, tasks
-from experiments.harness.workload import Workload
+from experiments.kinds.training_step.heads import with_heads
+from experiments.kinds.training_step.kind import ORACLE_SPEC
+from experiments.kinds.training_step.training_workload import TrainingWorkload
 
 SPECS = with_twin(
     (
@@ -18,7 +20,7 @@ SPECS = with_twin(
 
 
 def order(seed: int, rounds: int = 6) -> list[tuple[str, ...]]:
-    found = tasks(SPECS, rounds=rounds, seed=seed, oracle=True, calibrate=True)
+    found = tasks(SPECS, (ORACLE_SPEC,), rounds=rounds, seed=seed, calibrate=True)
     measured = [task for task in found if task.kind == "measure"]
     return [tuple(task.candidate for task in measured if task.round == number) for number in range(rounds)]
 
@@ -35,9 +37,9 @@ def test_rounds_are_shuffled_and_the_same_seed_gives_the_same_order() -> None:
 
 
 def test_gates_come_before_any_timing_and_the_baseline_before_the_others() -> None:
-    found = tasks(SPECS, rounds=2, seed=3, oracle=True, calibrate=True)
+    found = tasks(SPECS, (ORACLE_SPEC,), rounds=2, seed=3, calibrate=True)
     kinds = [task.kind for task in found]
-    assert kinds[0] == "oracle"
+    assert kinds[0] == "reference"
     assert [task.candidate for task in found if task.kind == "gate"] == ["fp32", "fp32 (again)", "bf16", "fp16"]
     first_timing = kinds.index("measure")
     assert "gate" not in kinds[first_timing:]
@@ -46,16 +48,18 @@ def test_gates_come_before_any_timing_and_the_baseline_before_the_others() -> No
 
 
 def test_ids_are_unique() -> None:
-    ids = [task.id for task in tasks(SPECS, rounds=3, seed=0, oracle=True, calibrate=True)]
+    ids = [task.id for task in tasks(SPECS, (ORACLE_SPEC,), rounds=3, seed=0, calibrate=True)]
     assert len(ids) == len(set(ids))
 
 
 def test_what_cannot_run_here_is_not_scheduled() -> None:
-    assert not any(task.candidate == "tf32" for task in tasks(SPECS, rounds=2, seed=0, oracle=False, calibrate=False))
+    assert not any(task.candidate == "tf32" for task in tasks(SPECS, (), rounds=2, seed=0, calibrate=False))
 
 
 def test_both_heads_double_the_candidates_but_not_the_baseline() -> None:
-    workload = Workload(name="w", model="tiny-qwen2", batch=1, sequence=8, steps=1, warmup=0, rounds=1, head="both")
+    workload = TrainingWorkload(
+        name="w", model="tiny-qwen2", batch=1, sequence=8, steps=1, warmup=0, rounds=1, head="both"
+    )
     specs = with_heads(SPECS, workload)
     assert [spec.name for spec in specs if spec.role == "baseline"] == ["fp32"]
     assert {spec.name for spec in specs if spec.settings["head"] == "chunked"} == {

@@ -12,8 +12,8 @@ from live_bytes import LiveBytes
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.profiler import ProfilerActivity, profile
 
-from experiments.harness.ledger.ledger_settings import LedgerSettings
-from experiments.harness.program import Mechanism, MicroBatch, TrainingStep
+from experiments.kinds.training_step.ledger.ledger_settings import LedgerSettings
+from experiments.kinds.training_step.program import Mechanism, MicroBatch, TrainingStep
 from experiments.mechanisms.checkpoint import MATRIX_PRODUCTS, checkpoint
 from experiments.mechanisms.offload import Offload
 from experiments.models import causal_lm, registered_config

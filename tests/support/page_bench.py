@@ -8,48 +8,51 @@ bench.record()                               # every task in a fork of its own, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sample_plans import CPU, plan_of
+from sample_plans import CPU, job_of, plan_of, subject_of
 from torch import Tensor
 
 from experiments.evidence.candidate import Candidate, Checks
+from experiments.evidence.codec import to_json
 from experiments.evidence.record import Record
 from experiments.evidence.runtime_snapshot import collect
-from experiments.harness import candidate_results, gating, recording, worker
-from experiments.harness.experiment import Experiment, Options
-from experiments.harness.fork import Outcome, run_forked
+from experiments.harness import candidate_results, recording
+from experiments.harness.experiment import AnyExperiment, Options
+from experiments.harness.launch.outcome import Outcome
+from experiments.harness.launch.process import run_forked
 from experiments.harness.plan import Plan
-from experiments.harness.preparing import with_heads, with_twin
-from experiments.harness.program import Program, no_phase
+from experiments.harness.preparing import with_twin
 from experiments.harness.schedule import Task
-from experiments.harness.tasks import ORACLE_SPEC, Job
-from experiments.harness.worker import WorkerContext
+from experiments.kinds.training_step import gating, worker
+from experiments.kinds.training_step.answers import GateAnswer
+from experiments.kinds.training_step.kind import ORACLE_SPEC
+from experiments.kinds.training_step.program import Program, no_phase
+from experiments.kinds.training_step.worker import WorkerContext
 from experiments.models import registered_config
-from experiments.models.batches import training_rows
 
 ASSET = registered_config.asset("tiny-qwen2")
-SHAPE = registered_config.shape(ASSET.config)
+SUBJECT = subject_of("tiny-qwen2")
+SHAPE = SUBJECT.shape
 
 
 class PageBench:
     """One experiment's smoke workload with some knobs changed, on this CPU."""
 
-    def __init__(self, experiment: Experiment, folder: Path, options: Options | None = None, **knobs: Any) -> None:
+    def __init__(self, experiment: AnyExperiment, folder: Path, options: Options | None = None, **knobs: Any) -> None:
         self.experiment, self.folder = experiment, folder
         planned = plan_of(experiment)
         workload = replace(planned.workload, **{"steps": 1, "rounds": 1, "warmup": 0, **knobs})
         asked = options or Options()
-        rows = training_rows(ASSET, workload.batch, workload.sequence, workload.row_lengths)
-        self.plan: Plan = replace(
+        self.plan: Plan[Any] = replace(
             planned,
             workload=workload,
             options=asked,
-            manifest_digest=rows.digest,
-            specs=with_heads(with_twin(experiment.candidates(workload, CPU, asked)), workload),
+            subject=experiment.kind.keep(SUBJECT, workload),
+            references=experiment.kind.references(workload),
+            specs=experiment.kind.vary(with_twin(experiment.candidates(workload, CPU, asked)), workload),
         )
         self._gates: dict[str, Outcome] = {}
         self._baseline = next(spec.name for spec in self.plan.specs if spec.role == "baseline")
@@ -72,8 +75,8 @@ class PageBench:
         """The candidate, built by the page's own worker."""
         return worker.builder(self.experiment.worker)(self.context(name))
 
-    def gate(self, name: str, program: Program | None = None) -> Mapping[str, Any]:
-        """The raw answer of the gate task; oracle and baseline are done first, once."""
+    def gate(self, name: str, program: Program | None = None) -> GateAnswer:
+        """The answer of the gate task; oracle and baseline are done first, once."""
         if not self._gates and name != self._baseline:
             self.gate(self._baseline)
         if name == self._baseline and not self._gates:
@@ -82,32 +85,31 @@ class PageBench:
         made = self.context(name)
         found = gating.gate(made, program or self.program(name), self.folder, no_phase)
         if program is None:
-            self._gates[name] = Outcome("ok", found, None, 0.0)
+            self._gates[name] = Outcome("ok", to_json(found), None, 0.0)
         return found
 
     def checks(self, name: str, program: Program | None = None) -> Checks:
         """The candidate's gates as a record would have them, judged by the harness."""
         return self.judged(name, self.gate(name, program)).checks
 
-    def judged(self, name: str, answer: Mapping[str, Any]) -> Candidate:
+    def judged(self, name: str, answer: GateAnswer) -> Candidate:
         """The candidate made of this gate answer alone."""
         answers = {Task(kind="gate", candidate=one).id: outcome for one, outcome in self._gates.items()}
-        answers[Task(kind="gate", candidate=name).id] = Outcome("ok", answer, None, 0.0)
-        repeated = candidate_results.repeated_errors(self.plan, answers)
+        answers[Task(kind="gate", candidate=name).id] = Outcome("ok", to_json(answer), None, 0.0)
         spec = replace(self.plan.spec(name), unavailable=None)  # a test may bring a program of its own
         specs = tuple(spec if one.name == name else one for one in self.plan.specs)
         plan = replace(self.plan, specs=specs)
-        return candidate_results.candidate(self.experiment, plan, SHAPE, spec, answers, None, repeated)
+        return candidate_results.candidate(self.experiment, plan, SUBJECT, spec, answers, None)
 
     def fork(self, task: Task) -> Outcome:
         """One task in a fork of its own."""
-        job = Job(task=task, plan=self.plan, asset=ASSET, scratch=self.folder, module=self.experiment.worker)
+        job = job_of(self.experiment, self.plan, task, self.folder)
         return run_forked(job, time_limit_s=120)
 
     def record(self) -> Record:
         """Every task of the plan, and the record made of them, not yet graded."""
         answers = {task.id: self.fork(task) for task in self.plan.tasks()}
-        return recording.record(self.experiment, self.plan, SHAPE, answers, collect(), resumed=0, duration_s=1.0)
+        return recording.record(self.experiment, self.plan, SUBJECT, answers, collect(), resumed=0, duration_s=1.0)
 
 
 def weights_after(program: Program, steps: int = 3) -> tuple[list[float], list[Tensor]]:

@@ -7,12 +7,12 @@ from typing import Any
 from experiments.evidence.candidate import Candidate, Checks, Failure, Gate, Memory, Sample
 from experiments.evidence.rules.v1 import summary
 from experiments.harness.experiment import DeviceFacts, Observed
-from experiments.harness.workload import Workload
+from experiments.kinds.training_step.training_workload import TrainingWorkload
 
 CPU = DeviceFacts(kind="cpu", torch="2.13.0+cpu", bf16_native=True, tf32=False)
 CARD = DeviceFacts(kind="cuda", torch="2.11.0+cu130", torch_cuda="13.0", bf16_native=True, tf32=True)
 OLD_CARD = DeviceFacts(kind="cuda", torch="2.11.0+cu130", torch_cuda="13.0", bf16_native=False, tf32=False)
-WORKLOAD = Workload(name="w", model="tiny-qwen2", batch=8, sequence=64, steps=3, warmup=1, rounds=2)
+WORKLOAD = TrainingWorkload(name="w", model="tiny-qwen2", batch=8, sequence=64, steps=3, warmup=1, rounds=2)
 GIB = 2**30
 
 

@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 from experiments.evidence.subject import ProfileFacts, Source
-from experiments.harness.experiment import DeviceFacts, Experiment, Options
+from experiments.harness.experiment import AnyExperiment, DeviceFacts, Options
 from experiments.harness.plan import Plan
-from experiments.harness.preparing import with_heads, with_twin
+from experiments.harness.preparing import with_twin
+from experiments.harness.schedule import Task
+from experiments.harness.tasks import Job
+from experiments.kinds.training_step.model_subject import ModelSubject
 from experiments.models import registered_config
-from experiments.models.batches import training_rows
+from experiments.models.source_types import ModelRequest
 from tools.environments.model import Check, Report
 
 DIGEST = "sha256:" + "0" * 64
 CPU = DeviceFacts(kind="cpu", torch="2.13.0+cpu", bf16_native=True, tf32=False)
 
 
-def plan_of(experiment: Experiment, workload: str = "smoke", device: DeviceFacts = CPU) -> Plan:
+def subject_of(model: str) -> ModelSubject:
+    """A registered model with random weights."""
+    return ModelSubject(registered_config.asset(model), ModelRequest(id=model))
+
+
+def plan_of(experiment: AnyExperiment, workload: str = "smoke", device: DeviceFacts = CPU) -> Plan[Any]:
     """The plan of a registered workload on a device."""
     chosen = experiment.workloads[workload]
-    asset = registered_config.asset(chosen.model)
     report = Report(profile="TRAIN-CPU", registry_digest=DIGEST, checks=(Check("host.python", "ok", "3.11", "3.11"),))
     return Plan(
+        kind=experiment.kind.word,
         experiment=experiment.name,
         label="sample",
         mode="cpu_mechanism" if device.kind == "cpu" else "real_gpu",
@@ -28,14 +39,19 @@ def plan_of(experiment: Experiment, workload: str = "smoke", device: DeviceFacts
         source=Source(digest=DIGEST, scope=("experiments",), files=1),
         workload=chosen,
         registered_digest=chosen.digest(),
-        model=asset.identity,
-        model_source="config",
-        model_path=None,
-        local_files_only=False,
-        manifest_digest=training_rows(asset, chosen.batch, chosen.sequence, chosen.row_lengths).digest,
+        subject=experiment.kind.keep(subject_of(chosen.model), chosen),
         device=device,
         options=Options(),
-        specs=with_heads(with_twin(experiment.candidates(chosen, device, Options())), chosen),
+        references=experiment.kind.references(chosen),
+        specs=experiment.kind.vary(with_twin(experiment.candidates(chosen, device, Options())), chosen),
         threads=1,
         order_seed=7,
+    )
+
+
+def job_of(experiment: AnyExperiment, plan: Plan[Any], task: Task, scratch: Path) -> Job:
+    """One of its tasks on the plan's model, ready for a child."""
+    subject = subject_of(plan.workload.model)
+    return Job(
+        task=task, plan=plan, subject=subject, scratch=scratch, child=experiment.kind.child, worker=experiment.worker
     )

@@ -133,6 +133,7 @@ def _serve() -> None:
 
     preflight.run = partial(preflight.run, quick=True)  # type: ignore[assignment]
     importlib.import_module("experiments.harness.tasks")
+    importlib.import_module("experiments.kinds.training_step.child")
     importlib.import_module("experiments.training_mechanism.mixed_precision_backward.worker")
     for line in sys.stdin:
         request = json.loads(line)

@@ -10,10 +10,11 @@ from sample_observed import CARD, CPU, broken, candidate, gate, observed
 
 from experiments.evidence.candidate import Checks
 from experiments.evidence.record import Calibration
-from experiments.harness.experiment import DeviceFacts, Forecast, ForecastRequest, Options
-from experiments.harness.ledger.ledger_fit import fit
-from experiments.harness.ledger.ledger_settings import for_candidate
-from experiments.harness.workload import Workload
+from experiments.harness.experiment import DeviceFacts, Forecast, Options
+from experiments.kinds.training_step.ledger.ledger_fit import fit
+from experiments.kinds.training_step.ledger.ledger_settings import for_candidate
+from experiments.kinds.training_step.training_experiment import ForecastRequest
+from experiments.kinds.training_step.training_workload import TrainingWorkload
 from experiments.models import registered_config
 from experiments.training_mechanism.gradient_accumulation.conclusions import beyond_busy, conclude
 from experiments.training_mechanism.gradient_accumulation.experiment import EXPERIMENT, candidates, forecast
@@ -32,7 +33,7 @@ def forecast_of(name: str, device: DeviceFacts = CARD, workload: str = "large") 
     return forecast(ForecastRequest(spec=spec, workload=chosen, shape=shape, device=device, calibration=rate))
 
 
-def _shape(workload: Workload) -> Any:
+def _shape(workload: TrainingWorkload) -> Any:
     return registered_config.shape(registered_config.config(workload.model))
 
 

@@ -12,9 +12,9 @@ import torch
 from page_bench import PageBench, weights_after
 from sample_observed import CARD
 
-from experiments.harness.measuring import measure
-from experiments.harness.mechanism_of import plain
-from experiments.harness.program import no_phase
+from experiments.kinds.training_step.measuring import measure
+from experiments.kinds.training_step.mechanism_of import plain
+from experiments.kinds.training_step.program import no_phase
 from experiments.mechanisms.micro_step_graph import MicroStepGraph, Run
 from experiments.training_mechanism.gradient_accumulation import compiled_layers, worker
 from experiments.training_mechanism.gradient_accumulation.experiment import EXPERIMENT
@@ -53,7 +53,7 @@ def test_a_replayed_micro_step_gives_the_same_gradients_update_and_loss(bench: P
     for found in (checks.gates["gradient"], checks.gates["update"], checks.gates["oracle"]):
         assert found is not None
         assert found.passed
-    assert answer["loss"] == pytest.approx(bench.gate("8 x 1")["loss"], rel=1e-6)
+    assert answer.loss == pytest.approx(bench.gate("8 x 1").loss, rel=1e-6)
 
 
 def test_nothing_moves_between_replays_and_updates_go_on(bench: PageBench) -> None:
@@ -92,8 +92,8 @@ def test_a_replay_has_no_borders_inside(bench: PageBench) -> None:
     answer = measure(
         replace(bench.plan.workload, warmup=1), bench.context(GRAPH).device, graph_program(bench), no_phase
     )
-    assert [entry["phase"] for entry in answer["phases"]] == ["other", "optimizer"]  # type: ignore[union-attr,index,call-overload]
-    assert answer["after_forward"] is None
+    assert [entry.phase for entry in answer.phases] == ["other", "optimizer"]
+    assert answer.after_forward is None
 
 
 def test_another_shape_than_the_recorded_one_is_refused() -> None:

@@ -16,11 +16,14 @@ from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 
 from experiments.conformance import catalogue, mutation
-from experiments.harness import gating
-from experiments.harness.experiment import Forecast, ForecastRequest, Options
-from experiments.harness.fork import Outcome, run_forked
-from experiments.harness.ledger.ledger_fit import fit
-from experiments.harness.program import TrainingStep
+from experiments.evidence.codec import to_json
+from experiments.harness.experiment import Forecast, Options
+from experiments.harness.launch.outcome import Outcome
+from experiments.harness.launch.process import run_forked
+from experiments.kinds.training_step import gating
+from experiments.kinds.training_step.ledger.ledger_fit import fit
+from experiments.kinds.training_step.program import TrainingStep
+from experiments.kinds.training_step.training_experiment import ForecastRequest
 from experiments.mechanisms import checkpoint as mechanism
 from experiments.models import registered_config
 from experiments.training_mechanism.activation_checkpointing import worker
@@ -261,7 +264,7 @@ def test_fault_12_a_second_run_without_the_autocast_of_the_first_is_a_recorded_f
         context = bench.context("every layer")
         program = worker.build(replace(context, spec=bench.plan.spec("none")))
         wrap(program.model, lambda number: True, lambda block, x: forgetful(block, x))
-        return gating.gate(context, program, tmp_path, enter)
+        return to_json(gating.gate(context, program, tmp_path, enter))
 
     outcome: Outcome = run_forked(job, time_limit_s=60)
     assert outcome.died is not None

@@ -17,10 +17,12 @@ from torch.autograd.graph import saved_tensors_hooks
 from experiments.conformance import catalogue, mutation
 from experiments.conformance.page import Mutant
 from experiments.evidence.candidate import Checks
-from experiments.harness import gating
+from experiments.evidence.codec import from_json, to_json
 from experiments.harness.experiment import CandidateSpec, DeviceFacts, Options
-from experiments.harness.fork import run_forked
-from experiments.harness.ledger.ledger_fit import fit
+from experiments.harness.launch.process import run_forked
+from experiments.kinds.training_step import gating
+from experiments.kinds.training_step.answers import GateAnswer, Notes
+from experiments.kinds.training_step.ledger.ledger_fit import fit
 from experiments.mechanisms import offload as mechanism
 from experiments.models import registered_config
 from experiments.training_mechanism.activation_offload import worker
@@ -95,8 +97,8 @@ def test_gradients_and_update_are_bit_for_bit_those_without(bench: PageBench, na
 @pytest.mark.parametrize("name", ["overlapped", "checkpoint + layer inputs offloaded"])
 def test_also_when_everything_has_left(bench: PageBench, name: str) -> None:
     answer = bench.gate(name, at_once(bench, name))
-    assert answer["gradient"]["overall"] == 0.0
-    assert answer["notes"]["transferred_bytes"] > 0
+    assert answer.gradient.overall == 0.0
+    assert answer.notes.transferred_bytes > 0
 
 
 # What travels
@@ -127,14 +129,14 @@ def test_each_storage_travels_once_and_the_newest_stays(bench: PageBench) -> Non
     program.step()
     storages = list(saved_storages(bench).values())
     newest = storages[-1]
-    assert program.notes()["transferred_bytes"] == 2 * (sum(storages) - newest)
+    assert program.notes().transferred_bytes == 2 * (sum(storages) - newest)
 
 
 def test_under_checkpointing_only_layer_inputs_travel(bench: PageBench) -> None:
     program = at_once(bench, "checkpoint + layer inputs offloaded", least=1)
     program.step()
     one = 8 * 64 * SHAPE.hidden * 4
-    moved = program.notes()["transferred_bytes"]
+    moved = program.notes().transferred_bytes
     assert moved % (2 * one) == 0
     assert SHAPE.layers * 2 * one <= moved <= (SHAPE.layers + 2) * 2 * one  # the last norm's two may go as well
 
@@ -142,10 +144,10 @@ def test_under_checkpointing_only_layer_inputs_travel(bench: PageBench) -> None:
 def test_pageable_copies_are_counted_both_ways(bench: PageBench) -> None:
     program: Any = bench.program("save_on_cpu, pageable")
     program.step()
-    first = program.notes()["transferred_bytes"]
+    first = program.notes().transferred_bytes
     program.step()
-    assert program.notes()["transferred_bytes"] == first > 2 * sum(saved_storages(bench).values())
-    assert bench.program("none").notes() == {}
+    assert program.notes().transferred_bytes == first > 2 * sum(saved_storages(bench).values())
+    assert bench.program("none").notes() == Notes()
 
 
 # Faults of others
@@ -205,11 +207,11 @@ def test_fault_16_an_address_in_use_again_is_no_duplicate(bench: PageBench, monk
     monkeypatch.setattr(worker, "Offload", mutant("address_for_identity").Offload)
 
     def job(enter: Any) -> Any:
-        return gating.gate(bench.context("overlapped"), at_once(bench), bench.folder, enter)
+        return to_json(gating.gate(bench.context("overlapped"), at_once(bench), bench.folder, enter))
 
     outcome = run_forked(job, time_limit_s=60)
     if outcome.result is not None:
-        checks = bench.judged("overlapped", outcome.result).checks
+        checks = bench.judged("overlapped", from_json(GateAnswer, outcome.result)).checks
         assert "gradient" in checks.gates
         assert not checks.gates["gradient"].passed
     else:
@@ -230,7 +232,7 @@ def test_fault_17_parameters_that_travel_show_in_the_bytes(
         monkeypatch.setattr(worker, "Offload", module.Offload)
         program = worker.build(replace(context, spec=hurried(context.spec)))
         program.step()
-        moved[which] = int(str(program.notes()["transferred_bytes"]))
+        moved[which] = int(str(program.notes().transferred_bytes))
     matrices = 3 * SHAPE.layers * 128 * 512 * (4 if precision == "fp32" else 2)
     assert moved["wrong"] >= moved["honest"] + 2 * matrices
 

@@ -18,8 +18,8 @@ from experiments.evidence import store
 from experiments.evidence.candidate import Checks
 from experiments.harness.experiment import DeviceFacts, Options
 from experiments.harness.plan import refuse_unwritable
-from experiments.harness.program import MicroBatch
-from experiments.harness.workload import shorter
+from experiments.kinds.training_step.program import MicroBatch
+from experiments.kinds.training_step.training_workload import shorter
 from experiments.mechanisms.accumulation import divisors
 from experiments.models.batches import IGNORED, training_rows
 from experiments.training_mechanism.gradient_accumulation import accelerate_step, experiment, worker
@@ -243,8 +243,8 @@ def test_several_updates_stay_together(bench: PageBench, name: str) -> None:
 def test_accelerate_runs_in_the_precision_it_is_told(tmp_path: Path, precision: str) -> None:
     bench = PageBench(EXPERIMENT, tmp_path, sequence=16, precision=precision, oracle=False)
     answer = bench.gate("4 x 2, Accelerate")
-    assert answer["dtypes"]["activation"] == {"bf16": "bfloat16", "fp32": "float32"}[precision]
-    assert answer["notes"]["peer"].startswith("accelerate ")
+    assert answer.dtypes["activation"] == {"bf16": "bfloat16", "fp32": "float32"}[precision]
+    assert answer.notes.peer.startswith("accelerate ")
     checks = bench.judged("4 x 2, Accelerate", answer).checks
     assert "gradient" in checks.gates
     assert checks.gates["gradient"].passed
@@ -351,7 +351,7 @@ def test_fault_05_gradients_added_up_in_bf16_fail_the_gate(bench: PageBench) -> 
     assert not checks.gates["gradient"].passed
     assert checks.gates["gradient"].error is not None
     assert checks.gates["gradient"].error > 1e-3
-    assert bench.gate("8 x 1")["dtypes"]["gradient"] == "float32", "what the page itself adds up in"
+    assert bench.gate("8 x 1").dtypes["gradient"] == "float32", "what the page itself adds up in"
 
 
 def test_fault_06_after_an_oom_a_smaller_batch_is_another_workload() -> None:
@@ -378,9 +378,8 @@ def test_a_whole_run_records_the_peer_the_control_and_what_was_left_untimed(tmp_
         assert found[untimed].status == "ok"
         assert found[untimed].samples == ()
     assert record.decision.code == "numerics_ok"
-    assert (
-        record.model.template.input_digest == PageBench(EXPERIMENT, tmp_path, batch=4, sequence=16).plan.manifest_digest
-    )
+    again = PageBench(EXPERIMENT, tmp_path, batch=4, sequence=16)
+    assert record.model.template.input_digest == again.plan.subject["manifest_digest"]
     shown = EXPERIMENT.table(record)
     verdicts = {row[0]: row[-1] for row in shown.rows}
     assert verdicts["4 x 1, mean per micro-batch (wrong on purpose)"].endswith("caught")

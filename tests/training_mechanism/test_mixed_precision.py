@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from sample_plans import CPU, plan_of
+from sample_plans import CPU, job_of, plan_of, subject_of
 from sample_records import GATES
 from torch import Tensor
 from torch.autograd import gradcheck
@@ -19,12 +19,15 @@ from torch.autograd import gradcheck
 from experiments.evidence.candidate import Candidate
 from experiments.evidence.conclusion import Comparison
 from experiments.evidence.quantities import percent
-from experiments.harness import gating, recording
+from experiments.harness import recording
 from experiments.harness.experiment import DeviceFacts, Observed, Options
-from experiments.harness.fork import Outcome, run_forked
-from experiments.harness.program import EnterPhase, no_phase
-from experiments.harness.tasks import ORACLE_SPEC, Job
-from experiments.harness.worker import WorkerContext
+from experiments.harness.launch.outcome import EnterPhase, Outcome
+from experiments.harness.launch.process import run_forked
+from experiments.kinds.training_step import gating
+from experiments.kinds.training_step.answers import GateAnswer
+from experiments.kinds.training_step.kind import ORACLE_SPEC
+from experiments.kinds.training_step.program import no_phase
+from experiments.kinds.training_step.worker import WorkerContext
 from experiments.mechanisms import decoder_float64, grad_scaler
 from experiments.mechanisms.grad_scaler import ScalerState
 from experiments.models import registered_config
@@ -55,10 +58,10 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def gate(name: str, folder: Path) -> dict[str, Any]:
+def gate(name: str, folder: Path) -> GateAnswer:
     made = context(name)
     made.prepare()
-    return dict(gating.gate(made, worker.build(made), folder, no_phase))
+    return gating.gate(made, worker.build(made), folder, no_phase)
 
 
 # The oracle
@@ -66,8 +69,8 @@ def gate(name: str, folder: Path) -> dict[str, Any]:
 
 def test_the_oracle_agrees_with_transformers_to_fp32_and_is_float64_throughout(scratch: Path) -> None:
     result = gate("fp32 (again)", scratch)
-    assert result["oracle"]["overall"] < 1e-6
-    assert result["gradient"]["overall"] == 0.0  # the same step in another process: bit for bit on CPU
+    assert result.oracle.overall < 1e-6
+    assert result.gradient.overall == 0.0  # the same step in another process: bit for bit on CPU
 
 
 def test_the_oracles_gradient_is_the_derivative_of_its_loss() -> None:
@@ -117,28 +120,28 @@ def test_a_planted_error_in_one_gradient_is_seen_by_the_gate(scratch: Path) -> N
         return inner(enter, ready)
 
     program.step = spoiled  # type: ignore[method-assign]
-    result = dict(gating.gate(made, program, scratch, no_phase))
+    result = gating.gate(made, program, scratch, no_phase)
     honest = gate("bf16", scratch)
-    assert result["gradient"]["worst_name"] == "model.layers.1.mlp.down_proj.weight"
-    assert result["gradient"]["overall"] > 3 * honest["gradient"]["overall"]
+    assert result.gradient.worst_name == "model.layers.1.mlp.down_proj.weight"
+    assert result.gradient.overall > 3 * honest.gradient.overall
 
 
 # Formats
 
 
 def test_each_stage_has_the_format_it_should_have(scratch: Path) -> None:
-    dtypes = gate("fp16 + scaler", scratch)["dtypes"]
+    dtypes = gate("fp16 + scaler", scratch).dtypes
     assert dtypes["parameter"] == dtypes["master_copy"] == dtypes["gradient"] == "float32"
     assert dtypes["activation"] == dtypes["gradient_in_backward"] == "float16"
     assert dtypes["residual_stream"] == "float32"
-    assert set(gate("fp32 (again)", scratch)["dtypes"].values()) == {"float32"}
+    assert set(gate("fp32 (again)", scratch).dtypes.values()) == {"float32"}
 
 
 def test_scaling_saves_what_fp16_alone_loses(scratch: Path) -> None:
     scaled, bare = gate("fp16 + scaler", scratch), gate("fp16, unscaled", scratch)
-    assert scaled["underflow"]["below_normal"] < bare["underflow"]["below_normal"] / 5
-    assert scaled["gradient"]["overall"] < bare["gradient"]["overall"]
-    assert gate("bf16", scratch)["underflow"]["below_normal"] == 0
+    assert scaled.underflow.below_normal < bare.underflow.below_normal / 5
+    assert scaled.gradient.overall < bare.gradient.overall
+    assert gate("bf16", scratch).underflow.below_normal == 0
 
 
 def test_a_fresh_scaler_that_overflows_first_is_compared_at_its_first_clean_step(
@@ -147,10 +150,10 @@ def test_a_fresh_scaler_that_overflows_first_is_compared_at_its_first_clean_step
     real = torch.amp.GradScaler
     monkeypatch.setattr(torch.amp, "GradScaler", lambda device: real(device, init_scale=2.0**30))
     result = gate("fp16 + scaler", scratch)
-    assert result["scales"][0] == 2.0**30
-    assert len(result["scales"]) > 1
-    assert not result["skipped"]
-    assert result["gradient"]["overall"] < 5e-3
+    assert result.scales[0] == 2.0**30
+    assert len(result.scales) > 1
+    assert not result.skipped
+    assert result.gradient.overall < 5e-3
 
 
 def test_formats_the_device_lacks_are_listed_with_the_reason() -> None:
@@ -271,8 +274,7 @@ def test_fp16_weights_in_a_candidate_are_its_recorded_failure(tmp_path: Path, mo
 
     monkeypatch.setattr(WorkerContext, "model", halved)
     (task,) = [t for t in SMALL.tasks() if t.kind == "measure" and t.candidate == "fp16 + scaler"]
-    job = Job(task=task, plan=SMALL, asset=ASSET, scratch=tmp_path, module=EXPERIMENT.worker)
-    outcome = run_forked(job, time_limit_s=60)
+    outcome = run_forked(job_of(EXPERIMENT, SMALL, task, tmp_path), time_limit_s=60)
     assert outcome.died is not None
     assert outcome.died.kind == "ValueError"
     assert "FP16 gradients" in outcome.died.message
@@ -287,13 +289,13 @@ def test_a_real_out_of_memory_has_its_phase_and_leaves_the_next_task_alone(tmp_p
         pages = int(Path("/proc/self/statm").read_text().split()[0])
         limit = pages * resource.getpagesize() + 200 * 2**20
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-        return Job(task=task, plan=large, asset=ASSET, scratch=tmp_path, module=EXPERIMENT.worker)(enter)
+        return job_of(EXPERIMENT, large, task, tmp_path)(enter)
 
     outcome = run_forked(starved, time_limit_s=120)
     assert outcome.status == "oom"
     assert outcome.died is not None
     assert outcome.died.phase in ("forward", "loss_head", "backward")
-    job = Job(task=task, plan=SMALL, asset=ASSET, scratch=tmp_path, module=EXPERIMENT.worker)
+    job = job_of(EXPERIMENT, SMALL, task, tmp_path)
     assert run_forked(job, time_limit_s=60).status == "ok"
 
 
@@ -306,8 +308,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
     folder = tmp_path_factory.mktemp("answers")
     found = {}
     for task in SMALL.tasks():
-        job = Job(task=task, plan=SMALL, asset=ASSET, scratch=folder, module=EXPERIMENT.worker)
-        found[task.id] = run_forked(job, time_limit_s=60)
+        found[task.id] = run_forked(job_of(EXPERIMENT, SMALL, task, folder), time_limit_s=60)
         assert found[task.id].status == "ok", found[task.id]
     return found
 
@@ -315,8 +316,8 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
 def concluded(answers: dict[str, Outcome]) -> Any:
     from experiments.evidence.runtime_snapshot import collect
 
-    shape = registered_config.shape(ASSET.config)
-    return recording.record(EXPERIMENT, SMALL, shape, answers, collect(), resumed=0, duration_s=1.0)
+    subject = subject_of("tiny-qwen2")
+    return recording.record(EXPERIMENT, SMALL, subject, answers, collect(), resumed=0, duration_s=1.0)
 
 
 def changed(answers: dict[str, Outcome], task: str, **change: Any) -> dict[str, Outcome]:

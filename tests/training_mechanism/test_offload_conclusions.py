@@ -12,7 +12,9 @@ from sample_observed import CARD, CPU, candidate, observed
 
 from experiments.evidence.candidate import Floor
 from experiments.evidence.record import Calibration
-from experiments.harness.experiment import DeviceFacts, Forecast, ForecastRequest, Options
+from experiments.harness.experiment import DeviceFacts, Forecast, Options
+from experiments.kinds.training_step.answers import Notes
+from experiments.kinds.training_step.training_experiment import ForecastRequest
 from experiments.models import registered_config
 from experiments.training_mechanism.activation_offload.conclusions import conclude
 from experiments.training_mechanism.activation_offload.experiment import EXPERIMENT, candidates, forecast
@@ -44,7 +46,7 @@ def test_a_peer_is_loaded_from_its_file_and_named_by_its_version(tmp_path: Path)
     bench = peer_bench(tmp_path)
     (tmp_path / "trl-1.16.0.dist-info").mkdir()
     answer = bench.gate(PEER)
-    assert answer["notes"] == {"peer": "trl 1.16.0"}
+    assert answer.notes == Notes(peer="trl 1.16.0")
     made = bench.judged(PEER, answer)
     assert made.settings["peer"] == "trl 1.16.0"
     assert "gradient" in made.checks.gates
@@ -53,7 +55,7 @@ def test_a_peer_is_loaded_from_its_file_and_named_by_its_version(tmp_path: Path)
 
 def test_a_peer_without_metadata_is_named_by_its_content(tmp_path: Path) -> None:
     answer = peer_bench(tmp_path).gate(PEER)
-    assert str(answer["notes"]["peer"]).startswith("trl, file sha256:")
+    assert str(answer.notes.peer).startswith("trl, file sha256:")
 
 
 def test_a_peer_whose_gradients_are_wrong_fails_the_same_gates(tmp_path: Path) -> None:

@@ -5,12 +5,12 @@ Floors are computed from these and not from a data sheet. Used in a forked child
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from statistics import median
 
 import torch
 
-from experiments.evidence.vocabulary import JsonValue
+from experiments.evidence.record import Calibration
 from experiments.harness.experiment import DeviceFacts
 
 REPEATS = 10
@@ -18,12 +18,12 @@ SIDE = 8192  # large enough to fill any card; halved until three matrices take a
 COPY_BYTES = 256 * 2**20
 
 
-def calibrate(facts: DeviceFacts, allowed_bytes: int | None) -> Mapping[str, JsonValue]:
+def calibrate(facts: DeviceFacts, allowed_bytes: int | None) -> Calibration:
     """Rates: `matmul_tflops` by dtype (1e12 operations a second), `host_to_device_gb_s`, `device_to_host_gb_s`."""
     side = SIDE
     while allowed_bytes is not None and side > 1024 and 3 * 4 * side * side > allowed_bytes / 8:
         side //= 2
-    rates: dict[str, JsonValue] = {"float32": _matmul_rate(torch.float32, side, "highest")}
+    rates: dict[str, float] = {"float32": _matmul_rate(torch.float32, side, "highest")}
     if facts.tf32:
         rates["tf32"] = _matmul_rate(torch.float32, side, "high")
     rates["float16"] = _matmul_rate(torch.float16, side, "highest")
@@ -31,12 +31,11 @@ def calibrate(facts: DeviceFacts, allowed_bytes: int | None) -> Mapping[str, Jso
         rates["bfloat16"] = _matmul_rate(torch.bfloat16, side, "highest")
     host = torch.empty(COPY_BYTES, dtype=torch.uint8, pin_memory=True)
     card = torch.empty(COPY_BYTES, dtype=torch.uint8, device="cuda")
-    return {
-        "matmul_tflops": rates,
-        "host_to_device_gb_s": _copy_rate(card, host),
-        "device_to_host_gb_s": _copy_rate(host, card),
-        "side": side,
-    }
+    return Calibration(
+        matmul_tflops=rates,
+        host_to_device_gb_s=_copy_rate(card, host),
+        device_to_host_gb_s=_copy_rate(host, card),
+    )
 
 
 def _matmul_rate(dtype: torch.dtype, side: int, precision: str) -> float:

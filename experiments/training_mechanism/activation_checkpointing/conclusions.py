@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from experiments.evidence.conclusion import Claim, Decision
 from experiments.evidence.sentences import claim, decision, say
-from experiments.harness.concluding import able, equivalence, memories, stands_in_the_way, times, weighed
 from experiments.harness.experiment import Observed
+from experiments.kinds.training_step.concluding import able, equivalence, memories, stands_in_the_way, times, weighed
+from experiments.kinds.training_step.training_workload import TrainingWorkload
 from experiments.training_mechanism.activation_checkpointing.sentences import SENTENCES
 
 
-def conclude(observed: Observed) -> tuple[tuple[Claim, ...], Decision]:
+def conclude(observed: Observed[TrainingWorkload]) -> tuple[tuple[Claim, ...], Decision]:
     """Claims with their candidates, and the decision. Levels are for `grade`."""
     claims = [
         *equivalence(observed, "none", say(SENTENCES, "computed_twice")),
@@ -20,7 +21,7 @@ def conclude(observed: Observed) -> tuple[tuple[Claim, ...], Decision]:
     return tuple(claims), _decision(observed)
 
 
-def _dropout(observed: Observed) -> list[Claim]:
+def _dropout(observed: Observed[TrainingWorkload]) -> list[Claim]:
     claims = []
     for (candidate, probe), answer in observed.probes.items():
         kept, lost = answer.get("kept_error"), answer.get("lost_error")
@@ -32,7 +33,7 @@ def _dropout(observed: Observed) -> list[Claim]:
     return claims
 
 
-def _decision(observed: Observed) -> Decision:
+def _decision(observed: Observed[TrainingWorkload]) -> Decision:
     found = stands_in_the_way(observed)
     if found is not None:
         return found

@@ -9,19 +9,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from experiments.evidence.candidate import Prediction
-from experiments.harness.device.precision import chosen
-from experiments.harness.experiment import (
-    CandidateSpec,
-    DeviceFacts,
-    Experiment,
-    Forecast,
-    ForecastRequest,
-    Options,
-)
-from experiments.harness.ledger.flops import recompute_share
-from experiments.harness.ledger.ledger import predictions
-from experiments.harness.ledger.ledger_settings import for_candidate
-from experiments.harness.workload import Workload
+from experiments.harness.experiment import CandidateSpec, DeviceFacts, Forecast, Options
+from experiments.kinds.training_step.kind import KIND
+from experiments.kinds.training_step.ledger.flops import recompute_share
+from experiments.kinds.training_step.ledger.ledger import predictions
+from experiments.kinds.training_step.ledger.ledger_settings import for_candidate
+from experiments.kinds.training_step.precision import chosen
+from experiments.kinds.training_step.training_experiment import ForecastRequest, TrainingExperiment
+from experiments.kinds.training_step.training_workload import TrainingWorkload
 from experiments.training_mechanism.activation_checkpointing.conclusions import conclude
 from experiments.training_mechanism.activation_checkpointing.sentences import SENTENCES
 from experiments.training_mechanism.shared.memory_table import table
@@ -32,7 +27,7 @@ PROBE = "dropout_random_state"
 WORKLOADS = memory_for_time(steps=10, warmup=3)
 
 
-def candidates(workload: Workload, device: DeviceFacts, options: Options) -> tuple[CandidateSpec, ...]:
+def candidates(workload: TrainingWorkload, device: DeviceFacts, options: Options) -> tuple[CandidateSpec, ...]:
     """Every way of checkpointing on the page, in the precision the workload asks for."""
     base, dtype = chosen(workload.precision, device)
 
@@ -65,7 +60,8 @@ def forecast(request: ForecastRequest) -> Forecast:
     return Forecast(predictions=rows)
 
 
-EXPERIMENT = Experiment(
+EXPERIMENT = TrainingExperiment(
+    kind=KIND,
     name="activation_checkpointing",
     page="Part 02 · 19",
     title="Activation checkpointing: keep a layer's inside, or compute it again",

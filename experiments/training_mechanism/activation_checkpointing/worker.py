@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from torch.utils import checkpoint as torch_checkpoint
 
 from experiments.evidence.vocabulary import JsonValue
-from experiments.harness.mechanism_of import plain
-from experiments.harness.program import TrainingStep
-from experiments.harness.worker import WorkerContext
+from experiments.kinds.training_step.mechanism_of import plain
+from experiments.kinds.training_step.program import TrainingStep
+from experiments.kinds.training_step.worker import WorkerContext
 from experiments.mechanisms.checkpoint import MATRIX_PRODUCTS, checkpoint, checkpoint_reentrant
 from experiments.training_mechanism.shared.checkpointed_layers import wrap
 

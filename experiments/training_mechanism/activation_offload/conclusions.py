@@ -5,15 +5,16 @@ from __future__ import annotations
 from experiments.evidence.candidate import Candidate
 from experiments.evidence.conclusion import Claim, Decision
 from experiments.evidence.sentences import claim, decision, say
-from experiments.harness.concluding import able, equivalence, memories, stands_in_the_way, times, weighed
 from experiments.harness.experiment import Observed
+from experiments.kinds.training_step.concluding import able, equivalence, memories, stands_in_the_way, times, weighed
+from experiments.kinds.training_step.training_workload import TrainingWorkload
 from experiments.training_mechanism.activation_offload.sentences import SENTENCES
 
 CHECKPOINTED, WITH_INPUTS = "checkpoint every layer", "checkpoint + layer inputs offloaded"
 OVERLAPPED, PEER = "overlapped", "TRL OffloadActivations"
 
 
-def conclude(observed: Observed) -> tuple[tuple[Claim, ...], Decision]:
+def conclude(observed: Observed[TrainingWorkload]) -> tuple[tuple[Claim, ...], Decision]:
     """Claims with their candidates, and the decision. Levels are for `grade`."""
     claims = equivalence(observed, "none", say(SENTENCES, "only_moved"))
     if observed.device.kind == "cuda":
@@ -21,7 +22,7 @@ def conclude(observed: Observed) -> tuple[tuple[Claim, ...], Decision]:
     return tuple(claims), _decision(observed)
 
 
-def _beside(observed: Observed) -> list[Claim]:
+def _beside(observed: Observed[TrainingWorkload]) -> list[Claim]:
     """Candidates against each other where the page's question is not about the baseline."""
     claims = []
     for mine, other in ((WITH_INPUTS, CHECKPOINTED), (OVERLAPPED, PEER)):
@@ -35,7 +36,7 @@ def _beside(observed: Observed) -> list[Claim]:
     return claims
 
 
-def _floor(observed: Observed) -> list[Claim]:
+def _floor(observed: Observed[TrainingWorkload]) -> list[Claim]:
     candidate, baseline = observed.candidate(OVERLAPPED), next((c for c in observed.candidates if c.is_baseline), None)
     step, base = _median(candidate, "step_ms"), _median(baseline, "step_ms")
     floors = [floor.floor for floor in candidate.floors if floor.quantity == "step_ms"] if candidate else []
@@ -47,7 +48,7 @@ def _floor(observed: Observed) -> list[Claim]:
     return [claim("time", said, (OVERLAPPED,), ("step_ms",))]
 
 
-def _ratio(observed: Observed, mine: str, other: str, quantity: str) -> float | None:
+def _ratio(observed: Observed[TrainingWorkload], mine: str, other: str, quantity: str) -> float | None:
     good = {candidate.name for candidate in able(observed)}
     top, bottom = _median(observed.candidate(mine), quantity), _median(observed.candidate(other), quantity)
     return None if top is None or not bottom or not {mine, other} <= good else top / bottom
@@ -57,7 +58,7 @@ def _median(candidate: Candidate | None, quantity: str) -> float | None:
     return None if candidate is None else candidate.median(quantity)
 
 
-def _decision(observed: Observed) -> Decision:
+def _decision(observed: Observed[TrainingWorkload]) -> Decision:
     found = stands_in_the_way(observed)
     if found is not None:
         return found

@@ -9,18 +9,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from experiments.evidence.candidate import Floor
-from experiments.harness.device.precision import chosen
-from experiments.harness.experiment import (
-    CandidateSpec,
-    DeviceFacts,
-    Experiment,
-    Forecast,
-    ForecastRequest,
-    Options,
-)
-from experiments.harness.ledger.ledger import predictions
-from experiments.harness.ledger.ledger_settings import for_candidate
-from experiments.harness.workload import Workload
+from experiments.harness.experiment import CandidateSpec, DeviceFacts, Forecast, Options
+from experiments.kinds.training_step.kind import KIND
+from experiments.kinds.training_step.ledger.ledger import predictions
+from experiments.kinds.training_step.ledger.ledger_settings import for_candidate
+from experiments.kinds.training_step.precision import chosen
+from experiments.kinds.training_step.training_experiment import ForecastRequest, TrainingExperiment
+from experiments.kinds.training_step.training_workload import TrainingWorkload
 from experiments.training_mechanism.activation_offload.conclusions import conclude
 from experiments.training_mechanism.activation_offload.sentences import SENTENCES
 from experiments.training_mechanism.shared.memory_table import table
@@ -32,7 +27,7 @@ PAGEABLE_TOKENS = 4096  # above this a pageable step takes tens of seconds, and 
 WORKLOADS = memory_for_time(steps=8, warmup=2)
 
 
-def candidates(workload: Workload, device: DeviceFacts, options: Options) -> tuple[CandidateSpec, ...]:
+def candidates(workload: TrainingWorkload, device: DeviceFacts, options: Options) -> tuple[CandidateSpec, ...]:
     """Every way of offloading on the page, in the precision the workload asks for."""
     base, dtype = chosen(workload.precision, device)
     slow = None
@@ -83,7 +78,8 @@ def _transfer_floor(request: ForecastRequest) -> tuple[Floor, ...]:
     return (Floor(quantity="step_ms", limited_by="pinned bandwidth", unit="ms", floor=floor_ms),)
 
 
-EXPERIMENT = Experiment(
+EXPERIMENT = TrainingExperiment(
+    kind=KIND,
     name="activation_offload",
     page="Part 02 · 42",
     title="Activation offload: what the forward saves goes to the host and comes back in time",

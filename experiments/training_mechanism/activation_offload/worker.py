@@ -14,9 +14,10 @@ from torch import Tensor
 from torch.autograd.graph import save_on_cpu, saved_tensors_hooks
 
 from experiments.evidence.vocabulary import JsonValue
-from experiments.harness.mechanism_of import plain
-from experiments.harness.program import TrainingStep
-from experiments.harness.worker import WorkerContext
+from experiments.kinds.training_step.answers import Notes
+from experiments.kinds.training_step.mechanism_of import plain
+from experiments.kinds.training_step.program import TrainingStep
+from experiments.kinds.training_step.worker import WorkerContext
 from experiments.mechanisms.checkpoint import checkpoint
 from experiments.mechanisms.offload import Offload
 from experiments.training_mechanism.shared.checkpointed_layers import wrap
@@ -32,14 +33,9 @@ class OffloadedStep(TrainingStep):
     moved: Callable[[], int] = staticmethod(lambda: 0)
     peer: str | None = None
 
-    def notes(self) -> Mapping[str, JsonValue]:
+    def notes(self) -> Notes:
         """Bytes between card and host in one step, and the peer's version where one took part."""
-        found: dict[str, JsonValue] = {}
-        if self.moved():
-            found["transferred_bytes"] = self.moved()
-        if self.peer:
-            found["peer"] = self.peer
-        return found
+        return Notes(peer=self.peer or None, transferred_bytes=self.moved() or None)
 
 
 def build(context: WorkerContext) -> OffloadedStep:

@@ -7,15 +7,21 @@ recipe, a token's weight would depend on the length of its neighbours.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import accelerate
 import torch
 from torch import Tensor
 
-from experiments.evidence.vocabulary import JsonValue
-from experiments.harness.program import EnterPhase, GradientsReady, StepResult, TrainingStep, no_look, no_phase
+from experiments.harness.launch.outcome import EnterPhase
+from experiments.kinds.training_step.answers import Notes
+from experiments.kinds.training_step.program import (
+    GradientsReady,
+    StepResult,
+    TrainingStep,
+    no_look,
+    no_phase,
+)
 from experiments.mechanisms.loss_head import chunked_loss, full_loss
 
 MIXED_PRECISION = {None: "no", torch.bfloat16: "bf16", torch.float16: "fp16"}
@@ -69,6 +75,6 @@ class AccelerateStep(TrainingStep):
         scaler = self._accelerator.scaler
         return None if scaler is None else scaler.scale(self._one)
 
-    def notes(self) -> Mapping[str, JsonValue]:
+    def notes(self) -> Notes:
         """Which Accelerate this was."""
-        return {"peer": f"accelerate {accelerate.__version__}"}
+        return Notes(peer=f"accelerate {accelerate.__version__}")

@@ -6,14 +6,15 @@ from experiments.evidence.candidate import Candidate
 from experiments.evidence.conclusion import Claim, Decision
 from experiments.evidence.rules.v1.gates import control_caught
 from experiments.evidence.sentences import claim, decision, say
-from experiments.harness.concluding import able, equivalence, memories, stands_in_the_way, times, weighed
 from experiments.harness.experiment import Observed
+from experiments.kinds.training_step.concluding import able, equivalence, memories, stands_in_the_way, times, weighed
+from experiments.kinds.training_step.training_workload import TrainingWorkload
 from experiments.training_mechanism.gradient_accumulation.sentences import SENTENCES
 
 BUSY_LIMIT = 1.2  # a step without launch bound takes at most so many times the time its card is busy
 
 
-def conclude(observed: Observed) -> tuple[tuple[Claim, ...], Decision]:
+def conclude(observed: Observed[TrainingWorkload]) -> tuple[tuple[Claim, ...], Decision]:
     """Claims with their candidates, and the decision. Levels are for `grade`."""
     baseline = next((c.name for c in observed.candidates if c.is_baseline), "the whole batch")
     claims = [
@@ -25,11 +26,11 @@ def conclude(observed: Observed) -> tuple[tuple[Claim, ...], Decision]:
     return tuple(claims), _decision(observed)
 
 
-def _controls(observed: Observed) -> list[Candidate]:
+def _controls(observed: Observed[TrainingWorkload]) -> list[Candidate]:
     return [c for c in observed.candidates if c.role == "control" and c.status == "ok"]
 
 
-def _wrong_control(observed: Observed) -> list[Claim]:
+def _wrong_control(observed: Observed[TrainingWorkload]) -> list[Claim]:
     claims = []
     for control in _controls(observed):
         gate = control.checks.gates.get("gradient")
@@ -40,7 +41,7 @@ def _wrong_control(observed: Observed) -> list[Claim]:
     return claims
 
 
-def _waiting(observed: Observed) -> list[Claim]:
+def _waiting(observed: Observed[TrainingWorkload]) -> list[Claim]:
     """For each candidate: how its step compares with the time its own card is busy, and so whether it waits."""
     claims = []
     for candidate in able(observed):
@@ -62,7 +63,7 @@ def beyond_busy(candidate: Candidate) -> float | None:
     return None if step is None or not busy else step / busy
 
 
-def _decision(observed: Observed) -> Decision:
+def _decision(observed: Observed[TrainingWorkload]) -> Decision:
     found = stands_in_the_way(observed)
     if found is not None:
         return found

@@ -12,20 +12,15 @@ from itertools import groupby
 
 from experiments.evidence.candidate import Floor, Prediction
 from experiments.evidence.vocabulary import JsonValue
-from experiments.harness.device.precision import chosen
-from experiments.harness.experiment import (
-    CandidateSpec,
-    DeviceFacts,
-    Experiment,
-    Forecast,
-    ForecastRequest,
-    Options,
-)
-from experiments.harness.ledger.flops import step_flops
-from experiments.harness.ledger.ledger import forecast as memory_ledger
-from experiments.harness.ledger.ledger import predictions
-from experiments.harness.ledger.ledger_settings import for_candidate
-from experiments.harness.workload import Workload
+from experiments.harness.experiment import CandidateSpec, DeviceFacts, Forecast, Options
+from experiments.kinds.training_step.kind import KIND
+from experiments.kinds.training_step.ledger.flops import step_flops
+from experiments.kinds.training_step.ledger.ledger import forecast as memory_ledger
+from experiments.kinds.training_step.ledger.ledger import predictions
+from experiments.kinds.training_step.ledger.ledger_settings import for_candidate
+from experiments.kinds.training_step.precision import chosen
+from experiments.kinds.training_step.training_experiment import ForecastRequest, TrainingExperiment
+from experiments.kinds.training_step.training_workload import TrainingWorkload
 from experiments.training_mechanism.gradient_accumulation.conclusions import conclude
 from experiments.training_mechanism.gradient_accumulation.sentences import SENTENCES
 from experiments.training_mechanism.shared.memory_table import table
@@ -36,10 +31,16 @@ ROWS: dict[str, JsonValue] = {"shortest_row": 0.125}  # row lengths from an eigh
 MOST_SHOWN = 4  # unequal pieces named one by one: a candidate's name has to stay short
 
 WORKLOADS = {
-    "smoke": Workload(name="smoke", model="tiny-qwen2", batch=8, sequence=64, steps=2, warmup=1, rounds=2, extra=ROWS),
-    "default": Workload(name="default", model=QWEN, batch=8, sequence=256, steps=5, warmup=2, rounds=2, extra=ROWS),
-    "fit-8gib": Workload(name="fit-8gib", model=QWEN, batch=8, sequence=128, steps=5, warmup=2, rounds=2, extra=ROWS),
-    "large": Workload(
+    "smoke": TrainingWorkload(
+        name="smoke", model="tiny-qwen2", batch=8, sequence=64, steps=2, warmup=1, rounds=2, extra=ROWS
+    ),
+    "default": TrainingWorkload(
+        name="default", model=QWEN, batch=8, sequence=256, steps=5, warmup=2, rounds=2, extra=ROWS
+    ),
+    "fit-8gib": TrainingWorkload(
+        name="fit-8gib", model=QWEN, batch=8, sequence=128, steps=5, warmup=2, rounds=2, extra=ROWS
+    ),
+    "large": TrainingWorkload(
         name="large",
         model=QWEN,
         batch=8,
@@ -55,7 +56,7 @@ WORKLOADS = {
 }
 
 
-def candidates(workload: Workload, device: DeviceFacts, options: Options) -> tuple[CandidateSpec, ...]:
+def candidates(workload: TrainingWorkload, device: DeviceFacts, options: Options) -> tuple[CandidateSpec, ...]:
     """Every way of cutting the effective batch on the page, in the precision the workload asks for."""
     base, dtype = chosen(workload.precision, device)
     on_cpu = device.kind == "cpu"
@@ -83,7 +84,7 @@ def candidates(workload: Workload, device: DeviceFacts, options: Options) -> tup
     return tuple(found)
 
 
-def _not_compiled(workload: Workload, on_cpu: bool) -> str | None:
+def _not_compiled(workload: TrainingWorkload, on_cpu: bool) -> str | None:
     if on_cpu:
         return "torch.compile is here to lift the launch bound of a card; a CPU has none"
     if workload.extra.get("compile") is not True:
@@ -145,7 +146,8 @@ def _matmul_floor(request: ForecastRequest) -> tuple[Floor, ...]:
     return (Floor(quantity="step_ms", limited_by=f"{request.spec.dtype} matmul rate", unit="ms", floor=floor_ms),)
 
 
-EXPERIMENT = Experiment(
+EXPERIMENT = TrainingExperiment(
+    kind=KIND,
     name="gradient_accumulation",
     page="Part 02 · 11",
     title="Gradient accumulation: one update from several micro-batches",

@@ -9,9 +9,9 @@ from itertools import accumulate as running_sum
 from torch.optim import Optimizer
 
 from experiments.evidence.vocabulary import JsonValue
-from experiments.harness.mechanism_of import plain
-from experiments.harness.program import MicroBatch, TrainingStep
-from experiments.harness.worker import WorkerContext
+from experiments.kinds.training_step.mechanism_of import plain
+from experiments.kinds.training_step.program import MicroBatch, TrainingStep
+from experiments.kinds.training_step.worker import WorkerContext
 from experiments.mechanisms.accumulation import Normalise, divisors, split
 from experiments.training_mechanism.gradient_accumulation.accelerate_step import AccelerateStep
 from experiments.training_mechanism.gradient_accumulation.compiled_layers import compile_layers

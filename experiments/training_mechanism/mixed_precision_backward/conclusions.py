@@ -5,14 +5,15 @@ from __future__ import annotations
 from experiments.evidence.candidate import Candidate
 from experiments.evidence.conclusion import Claim, Decision
 from experiments.evidence.sentences import Sentence, claim, decision, say
-from experiments.harness.concluding import able, equivalence, gates_hold, memories, stands_in_the_way, times
 from experiments.harness.experiment import Observed
+from experiments.kinds.training_step.concluding import able, equivalence, gates_hold, memories, stands_in_the_way, times
+from experiments.kinds.training_step.training_workload import TrainingWorkload
 from experiments.training_mechanism.mixed_precision_backward.sentences import SENTENCES
 
 COLLAPSE = 2.0**-4  # a scale that fell below this share of where it began has skipped many steps in a row
 
 
-def conclude(observed: Observed) -> tuple[tuple[Claim, ...], Decision]:
+def conclude(observed: Observed[TrainingWorkload]) -> tuple[tuple[Claim, ...], Decision]:
     """Claims with their candidates, and the decision. Levels are for `grade`."""
     claims = [*equivalence(observed, "fp32", say(SENTENCES, "within_rounding")), *_scaler(observed)]
     if observed.device.kind == "cuda":
@@ -28,7 +29,7 @@ def collapsed(candidate: Candidate) -> tuple[float, float] | None:
     return None
 
 
-def _scaler(observed: Observed) -> list[Claim]:
+def _scaler(observed: Observed[TrainingWorkload]) -> list[Claim]:
     claims = []
     for candidate in observed.candidates:
         trace = candidate.numerics.scaler if candidate.numerics else None
@@ -46,7 +47,7 @@ def _scaler(observed: Observed) -> list[Claim]:
     return claims
 
 
-def _decision(observed: Observed) -> Decision:
+def _decision(observed: Observed[TrainingWorkload]) -> Decision:
     found = stands_in_the_way(observed)
     if found is not None:
         return found
@@ -64,7 +65,7 @@ def _decision(observed: Observed) -> Decision:
     return decision("numerics_ok", _numerics_sentence(observed, measured))
 
 
-def _numerics_sentence(observed: Observed, measured: list[Candidate]) -> Sentence:
+def _numerics_sentence(observed: Observed[TrainingWorkload], measured: list[Candidate]) -> Sentence:
     kept = [candidate.name for candidate in able(observed)]
     parts = [say(SENTENCES, "gradients_kept", candidates=kept) if kept else say(SENTENCES, "only_fp32")]
     if any(c.numerics and c.numerics.scaler for c in measured):
@@ -76,7 +77,7 @@ def _numerics_sentence(observed: Observed, measured: list[Candidate]) -> Sentenc
     return say(SENTENCES, "numerics_only", parts=parts)
 
 
-def _on_a_card(observed: Observed) -> Decision:
+def _on_a_card(observed: Observed[TrainingWorkload]) -> Decision:
     allowed = {candidate.name for candidate in able(observed)}
     compared = [c for c in observed.comparisons if c.quantity == "step_ms" and c.candidate in allowed]
     faster = [c for c in compared if c.verdict == "faster" and c.ratio is not None]

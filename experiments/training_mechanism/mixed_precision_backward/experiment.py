@@ -9,19 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from experiments.evidence.candidate import Floor, Numerics, ScalerTrace
-from experiments.harness.experiment import (
-    Answer,
-    CandidateSpec,
-    DeviceFacts,
-    Experiment,
-    Forecast,
-    ForecastRequest,
-    Options,
-)
-from experiments.harness.ledger.flops import step_flops
-from experiments.harness.ledger.ledger import predictions
-from experiments.harness.ledger.ledger_settings import for_candidate
-from experiments.harness.workload import Workload
+from experiments.harness.experiment import Answer, CandidateSpec, DeviceFacts, Forecast, Options
+from experiments.kinds.training_step.answers import GateAnswer
+from experiments.kinds.training_step.kind import KIND
+from experiments.kinds.training_step.ledger.flops import step_flops
+from experiments.kinds.training_step.ledger.ledger import predictions
+from experiments.kinds.training_step.ledger.ledger_settings import for_candidate
+from experiments.kinds.training_step.training_experiment import ForecastRequest, TrainingExperiment
+from experiments.kinds.training_step.training_workload import TrainingWorkload
 from experiments.training_mechanism.mixed_precision_backward.conclusions import conclude
 from experiments.training_mechanism.mixed_precision_backward.presentation import picture, table
 from experiments.training_mechanism.mixed_precision_backward.sentences import SENTENCES
@@ -31,10 +26,16 @@ PROBE = "injected_inf"
 
 # One piece of a step of eight: its loss is divided by the tokens of all eight, which is where fp16 begins to underflow.
 WORKLOADS = {
-    "smoke": Workload(name="smoke", model="tiny-qwen2", batch=4, sequence=128, piece_of=8, steps=4, warmup=1, rounds=2),
-    "default": Workload(name="default", model=QWEN, batch=1, sequence=1024, piece_of=8, steps=10, warmup=3, rounds=2),
-    "fit-8gib": Workload(name="fit-8gib", model=QWEN, batch=1, sequence=512, piece_of=8, steps=10, warmup=3, rounds=2),
-    "large": Workload(
+    "smoke": TrainingWorkload(
+        name="smoke", model="tiny-qwen2", batch=4, sequence=128, piece_of=8, steps=4, warmup=1, rounds=2
+    ),
+    "default": TrainingWorkload(
+        name="default", model=QWEN, batch=1, sequence=1024, piece_of=8, steps=10, warmup=3, rounds=2
+    ),
+    "fit-8gib": TrainingWorkload(
+        name="fit-8gib", model=QWEN, batch=1, sequence=512, piece_of=8, steps=10, warmup=3, rounds=2
+    ),
+    "large": TrainingWorkload(
         name="large",
         model=QWEN,
         batch=8,
@@ -49,7 +50,7 @@ WORKLOADS = {
 }
 
 
-def candidates(workload: Workload, device: DeviceFacts, options: Options) -> tuple[CandidateSpec, ...]:
+def candidates(workload: TrainingWorkload, device: DeviceFacts, options: Options) -> tuple[CandidateSpec, ...]:
     """Every precision of the page; what this device cannot do natively is there too, with the reason."""
     no_tf32 = None if device.tf32 else "TF32 needs an NVIDIA card of compute capability 8.0 or higher"
     no_bf16 = None if device.bf16_native else "bf16 is not reported as native by both the hardware and PyTorch"
@@ -90,16 +91,16 @@ def candidates(workload: Workload, device: DeviceFacts, options: Options) -> tup
     return tuple(spec for spec in every if spec.role == "baseline" or spec.dtype == names.get(wanted, wanted))
 
 
-def numerics(spec: CandidateSpec, gate: Answer | None, probes: Mapping[str, Answer]) -> Numerics | None:
+def numerics(spec: CandidateSpec, gate: GateAnswer | None, probes: Mapping[str, Answer]) -> Numerics | None:
     """The number formats seen, the share of gradients below the normal range, and the scaler's history."""
     if gate is None:
         return None
-    probe, lost = probes.get(PROBE), gate["underflow"]
-    entries = lost["entries"]
+    probe, lost = probes.get(PROBE), gate.underflow
+    entries = lost.entries
     return Numerics(
-        dtypes=gate["dtypes"],
-        underflow_share=lost["below_normal"] / entries if entries else None,
-        underflow_entries=lost["below_normal"] if entries else None,
+        dtypes=gate.dtypes,
+        underflow_share=lost.below_normal / entries if entries else None,
+        underflow_entries=lost.below_normal if entries else None,
         gradient_entries=entries or None,
         scale_sequence=tuple(probe["scales"]) if probe else (),
         skipped_steps=tuple(probe["skipped_steps"]) if probe else (),
@@ -136,7 +137,8 @@ def forecast(request: ForecastRequest) -> Forecast:
     return Forecast(predictions=rows, floors=(floor,))
 
 
-EXPERIMENT = Experiment(
+EXPERIMENT = TrainingExperiment(
+    kind=KIND,
     name="mixed_precision_backward",
     page="Part 02 · mixed-precision backward",
     title="Mixed-precision backward: formats, underflow, loss scaling",

@@ -8,8 +8,8 @@ from experiments.evidence.candidate import Candidate
 from experiments.evidence.plots import numerics
 from experiments.evidence.quantities import percent
 from experiments.evidence.record import Record
-from experiments.harness.concluding import gates_hold
 from experiments.harness.experiment import Table
+from experiments.kinds.training_step.concluding import gates_hold
 from experiments.training_mechanism.mixed_precision_backward.conclusions import collapsed
 from tools.environments.errors import LabError
 

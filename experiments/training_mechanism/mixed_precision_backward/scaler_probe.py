@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from experiments.evidence.vocabulary import JsonValue
-from experiments.harness.worker import WorkerContext
+from experiments.kinds.training_step.worker import WorkerContext
 from experiments.mechanisms import grad_scaler
 from experiments.mechanisms.grad_scaler import ScalerState
 from experiments.mechanisms.loss_head import full_loss

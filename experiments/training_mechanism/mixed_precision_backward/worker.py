@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from experiments.harness.mechanism_of import plain
-from experiments.harness.program import TrainingStep
-from experiments.harness.worker import WorkerContext
+from experiments.kinds.training_step.mechanism_of import plain
+from experiments.kinds.training_step.program import TrainingStep
+from experiments.kinds.training_step.worker import WorkerContext
 from experiments.training_mechanism.mixed_precision_backward.scaler_probe import injected_inf
 
 PROBES = {"injected_inf": injected_inf}

@@ -6,8 +6,8 @@ from experiments.evidence import record_text
 from experiments.evidence.candidate import Candidate
 from experiments.evidence.quantities import percent
 from experiments.evidence.record import Record
-from experiments.harness.concluding import gates_hold
 from experiments.harness.experiment import Table
+from experiments.kinds.training_step.concluding import gates_hold
 
 
 def table(record: Record) -> Table:
