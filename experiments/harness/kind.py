@@ -29,7 +29,7 @@ from experiments.evidence.vocabulary import Role
 from experiments.harness.experiment import Answer, CandidateSpec, Experiment, Forecast, Json, Options
 from experiments.harness.kind_options import KindOption
 from experiments.harness.kind_words import KindWords
-from experiments.harness.launch.ranks import RANK_LIMIT_S
+from experiments.harness.launch.outcome import RANK_LIMIT_S
 from experiments.harness.measured_workload import WorkloadT, check_repetition
 from tools.environments.errors import LabError
 
