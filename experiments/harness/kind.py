@@ -89,7 +89,7 @@ class Findings:
     numerics: Numerics | None = None
     settings: Json = field(default_factory=dict)  # found out while it ran, such as the version of somebody else's code
     probes: Mapping[str, Answer] = field(default_factory=dict)  # answers that are not told in `numerics`
-    failure: Failure | None = None  # of a candidate whose every task came to its end: a loss that is not finite
+    failure: Failure | None = None  # of a candidate whose every task came to its end: numbers that are not finite
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
