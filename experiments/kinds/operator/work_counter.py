@@ -34,6 +34,11 @@ class _WorkCounter(TorchDispatchMode):
         self._kept: list[Tensor] = []  # what the call made outlives it: no two storages have one address
         self.flops = self.int8_read = self.scaled_before = self.scaled_after = 0
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """No: torch would import its compiler at the first operation, seconds in each process, and nothing compiles here."""
+        return False
+
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
