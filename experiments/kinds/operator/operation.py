@@ -1,7 +1,7 @@
 """The operation that is measured, and what a forked child has at hand to build it. For worker code.
 
 A worker module of this kind exposes `build(context: OperatorContext) -> Operation`, the candidate itself, and
-`exact(context: OperatorContext) -> Tensor`, the output [rows, out] that it has to come to, in float64.
+`exact(context: OperatorContext) -> Exact`, the output that it has to come to.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
+from typing import NamedTuple
 
 from torch import Tensor
 
@@ -33,13 +34,20 @@ class Operation:
         return self.call(self.given)
 
 
+class Exact(NamedTuple):
+    """What the operation has to come to, computed in float64 throughout."""
+
+    out: Tensor  # [rows, out_features]
+    terms: float  # root of the sum of the squares of all the terms that were summed up to give `out`
+
+
 def builder(module: str) -> Callable[[OperatorContext], Operation]:
     """The `build` of an experiment's worker module."""
     build: Callable[[OperatorContext], Operation] = import_module(module).build
     return build
 
 
-def exact_of(module: str) -> Callable[[OperatorContext], Tensor]:
+def exact_of(module: str) -> Callable[[OperatorContext], Exact]:
     """The `exact` of an experiment's worker module."""
-    exact: Callable[[OperatorContext], Tensor] = import_module(module).exact
+    exact: Callable[[OperatorContext], Exact] = import_module(module).exact
     return exact

@@ -12,7 +12,7 @@ from experiments.kinds.training_step.answers import Errors
 class ExactAnswer:
     """The float64 output was written to the disk."""
 
-    norm: float  # L2, over all entries
+    cancelled: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +22,7 @@ class OperatorGateAnswer:
     finite: bool
     value: Errors | None  # from the float64 output
     dense: Errors | None  # from the baseline's output
+    cancelled: float | None  # size of the terms over size of the float64 output: far above 1 where they cancelled out
     work: Mapping[str, int]  # counted while it ran
 
 

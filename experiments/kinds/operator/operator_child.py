@@ -21,9 +21,9 @@ class OperatorChild(ChildSide[OperatorContext, OperatorGateAnswer, OperatorMeasu
     def reference(self, context: OperatorContext, job: Job, enter: EnterPhase) -> ExactAnswer:
         """The float64 output."""
         enter("call")
-        out = exact_of(job.worker)(context)
+        found = exact_of(job.worker)(context)
         enter("other")
-        return output_gates.exact(out, context, job.scratch)
+        return output_gates.exact(found, context, job.scratch)
 
     def gate(self, context: OperatorContext, job: Job, enter: EnterPhase) -> OperatorGateAnswer:
         """The output of one call, against the references, and the work it took."""

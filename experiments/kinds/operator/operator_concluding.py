@@ -68,6 +68,14 @@ def weights(observed: Calls) -> list[Claim]:
     return claims
 
 
+def share_read(observed: Calls) -> float | None:
+    """The largest share of the baseline's weight bytes that a candidate reads; None where they were not counted."""
+    baseline = baseline_of(observed)
+    base = None if baseline is None else baseline.median("weight_bytes")
+    read = [mine for candidate in able(observed) if (mine := candidate.median("weight_bytes")) is not None]
+    return max(read) / base if base and read else None
+
+
 def peaks(observed: Calls) -> list[Claim]:
     """One claim for each candidate's peak in a call beside the baseline's; none where no device told it."""
     baseline = baseline_of(observed)

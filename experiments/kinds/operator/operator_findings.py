@@ -90,8 +90,9 @@ def _checks(seen: SeenCall, gate: OperatorGateAnswer | None, measured: Sequence[
 
 def _gates(seen: SeenCall, gate: OperatorGateAnswer, counted: Sequence[Mapping[str, int]]) -> dict[str, Gate]:
     spec, terms = seen.spec, seen.plan.workload.in_features
-    bound = product_bound(spec.dtype, terms)
-    formula = f"{spec.dtype} roundings of sums over {terms} products"
+    cancelled = max(1.0, gate.cancelled or 1.0)
+    bound = product_bound(spec.dtype, terms, cancelled)
+    formula = f"{spec.dtype} roundings of sums over {terms} products, terms {cancelled:.2g} x the output"
     baseline = next((other.name for other in seen.plan.specs if other.role == "baseline"), "baseline")
     # the twin is what the A/A error comes from: rounding alone may excuse it
     twin = None if spec.role == "baseline_again" or seen.twin is None else seen.twin.dense

@@ -11,21 +11,27 @@ import torch
 from torch import Tensor
 
 from experiments.harness.fork import EnterPhase
-from experiments.kinds.operator.operation import Operation, OperatorContext
+from experiments.kinds.operator.operation import Exact, Operation, OperatorContext
 from experiments.kinds.operator.operator_answers import ExactAnswer, OperatorGateAnswer
 from experiments.kinds.operator.work_counter import count
 from experiments.kinds.training_step import reference
 from experiments.kinds.training_step.answers import Errors
 
-EXACT, DENSE = "float64", "dense"
+EXACT, DENSE, CANCELLED = "float64", "dense", "cancelled.txt"
 OUTPUT = "output"  # the name of the one tensor in a reference
 
 
-def exact(out: Tensor, context: OperatorContext, scratch: Path) -> ExactAnswer:
+def exact(found: Exact, context: OperatorContext, scratch: Path) -> ExactAnswer:
     """Write the float64 output as a reference. Raises ValueError for another shape or dtype, OSError."""
-    _refuse_other(out, context, torch.float64)
-    reference.write(scratch / EXACT, {OUTPUT: out}, torch.float64)
-    return ExactAnswer(norm=float(torch.linalg.vector_norm(out)))
+    _refuse_other(found.out, context, torch.float64)
+    norm = float(torch.linalg.vector_norm(found.out))
+    cancelled = found.terms / norm if norm > 0 else 1.0
+    scratch.mkdir(parents=True, exist_ok=True)
+    (scratch / CANCELLED).write_text(repr(cancelled), encoding="utf-8")
+    reference.write(
+        scratch / EXACT, {OUTPUT: found.out}, torch.float64
+    )  # last: by it the reference is known to be whole
+    return ExactAnswer(cancelled=cancelled)
 
 
 @torch.no_grad()
@@ -44,8 +50,13 @@ def gate(context: OperatorContext, operation: Operation, scratch: Path, enter: E
         reference.write(scratch / DENSE, {OUTPUT: out}, dtype)
     else:
         dense = _errors(out, scratch / DENSE)
+    known = reference.is_whole(scratch / EXACT)
     return OperatorGateAnswer(
-        finite=bool(torch.isfinite(out).all()), value=_errors(out, scratch / EXACT), dense=dense, work=work
+        finite=bool(torch.isfinite(out).all()),
+        value=_errors(out, scratch / EXACT),
+        dense=dense,
+        cancelled=float((scratch / CANCELLED).read_text(encoding="utf-8")) if known else None,
+        work=work,
     )
 
 

@@ -36,7 +36,7 @@ class _WorkCounter(TorchDispatchMode):
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """No: torch would import its compiler at the first operation, seconds in each process, and nothing compiles here."""
+        """No: torch would import its compiler at the first operation, which takes seconds in every process."""
         return False
 
     def __torch_dispatch__(

@@ -7,11 +7,11 @@ from experiments.evidence.sentences import claim, decision, say
 from experiments.kinds.operator.operator_concluding import (
     Calls,
     able,
-    baseline_of,
     equivalence,
     gates_hold,
     peaks,
     prevents,
+    share_read,
     times,
     weighed,
     weights,
@@ -61,7 +61,7 @@ def _decision(observed: Calls) -> Decision:
             return decision("numerics_broken", say(SENTENCES, "step_too_large", largest_step=answer["largest_step"]))
     if observed.device.kind == "cuda":
         return weighed(observed)
-    baseline, kept = baseline_of(observed), able(observed)
-    base = None if baseline is None else baseline.median("weight_bytes")
-    share = max((c.median("weight_bytes") or 0.0) for c in kept) / (base or 1.0)
-    return decision("numerics_ok", say(SENTENCES, "kept_on_cpu", candidates=[c.name for c in kept], share=share))
+    names, share = [candidate.name for candidate in able(observed)], share_read(observed)
+    if share is None:
+        return decision("numerics_ok", say(SENTENCES, "kept_uncounted", candidates=names))
+    return decision("numerics_ok", say(SENTENCES, "kept_on_cpu", candidates=names, share=share))

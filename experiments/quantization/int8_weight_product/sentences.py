@@ -15,6 +15,7 @@ SENTENCES: Templates = {
         "every channel has another one's scale"
     ),
     "step_too_large": "Do not use these weights: one is {largest_step:.3f} of a step off, beyond one half.",
+    "kept_uncounted": "{candidates: and } give the product of the dequantised weights; their bytes were not counted.",
     "kept_on_cpu": (
         "{candidates: and } give the product of the dequantised weights and read {share:percent} of the dense weight's "
         "bytes. What a call takes, and its peak, only a card can tell."

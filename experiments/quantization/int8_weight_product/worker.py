@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from experiments.evidence.vocabulary import JsonValue
-from experiments.kinds.operator.operation import Operation, OperatorContext
+from experiments.kinds.operator.operation import Exact, Operation, OperatorContext
 from experiments.mechanisms.int8_weights import (
     Int8Weight,
     dequantise,
@@ -34,10 +34,13 @@ def build(context: OperatorContext) -> Operation:
     return Operation(given.to(where), lambda x: product(x, placed))
 
 
-def exact(context: OperatorContext) -> Tensor:
-    """The product with the same dequantised weights in float64, on the CPU: y [rows, out]."""
+def exact(context: OperatorContext) -> Exact:
+    """The product with the same dequantised weights in float64, on the CPU."""
     weight, given = _drawn(context)
-    return product_float64(given, quantise(weight))
+    held = quantise(weight)
+    # all products x_ri W_oi, squared and summed: sum_i (sum_r x_ri^2) (sum_o W_oi^2)
+    squares = given.double().square().sum(dim=0) @ dequantise(held).square_().sum(dim=0, dtype=torch.float64)
+    return Exact(product_float64(given, held), float(squares) ** 0.5)
 
 
 def rounding_error(context: OperatorContext) -> dict[str, JsonValue]:
