@@ -29,6 +29,7 @@ from experiments.evidence.vocabulary import Role
 from experiments.harness.experiment import Answer, CandidateSpec, Experiment, Forecast, Json, Options
 from experiments.harness.kind_options import KindOption
 from experiments.harness.kind_words import KindWords
+from experiments.harness.launch.ranks import RANK_LIMIT_S
 from experiments.harness.measured_workload import WorkloadT, check_repetition
 
 if TYPE_CHECKING:
@@ -128,6 +129,7 @@ class Kind(RecordedKind, ABC, Generic[WorkloadT, SubjectT, GateT, MeasureT]):
     options: ClassVar[tuple[KindOption, ...]] = ()  # what `run` takes for this kind, besides what it takes for all
     sentences: ClassVar[Templates] = {}  # what its experiments say alike, as templates by code
     ratios: ClassVar[Mapping[str, str]] = {}  # a predicted ratio to the baseline -> the quantity it is the ratio of
+    rank_limit_s: ClassVar[float] = RANK_LIMIT_S  # a rank that dies or hangs ends the others within it
     leaves: ClassVar[str] = "what one task of the run leaves for another"  # on the disk, while a run lasts
 
     def refuse_unsound(self) -> None:

@@ -17,8 +17,9 @@ from experiments.evidence.subject import ProfileFacts
 from experiments.evidence.vocabulary import RunMode
 from experiments.harness import plan as plans
 from experiments.harness.experiment import AnyExperiment, CandidateSpec, DeviceFacts, DeviceKind, Options
-from experiments.harness.fork import run_forked
 from experiments.harness.kind import SubjectRequest
+from experiments.harness.launch import doors
+from experiments.harness.launch.process import run_forked
 from experiments.harness.measured_workload import MeasuredWorkload
 from experiments.harness.plan import Plan
 from tools.environments.errors import LabError
@@ -60,6 +61,7 @@ def resolve(request: RunRequest) -> Found:
     """The subject, found and fitting the workload and the cap. Raises LabError. Downloads only from the hub."""
     kind = request.experiment.kind
     kind.refuse_unsound()
+    doors.refuse_unknown(kind.launch(request.workload))
     if not isinstance(request.workload, kind.workload):
         raise LabError(
             wanted=f"a workload of kind {kind.word}: {kind.workload.__name__}",

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from zygote import Zygote
+from zygote import Forks, Zygote
 
 from experiments.evidence import store
 
@@ -23,16 +23,15 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def zygote(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zygote]:
-    with Zygote(runs, tmp_path_factory.mktemp("outputs")) as started:
-        yield started
+def zygote(forks: Zygote, runs: Path) -> Forks:
+    return forks.at(runs)
 
 
 def files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
-def test_two_experiments_share_a_preflight_and_each_has_its_record(zygote: Zygote, runs: Path) -> None:
+def test_two_experiments_share_a_preflight_and_each_has_its_record(zygote: Forks, runs: Path) -> None:
     done = zygote.run("run", FIRST, SECOND, *SMALL, "--json-events", "--run-label", "two")
     assert done.code == 0, done.stderr
     events = [json.loads(line) for line in done.stdout.splitlines()]
@@ -52,7 +51,7 @@ def test_two_experiments_share_a_preflight_and_each_has_its_record(zygote: Zygot
     assert verified.code == 0, verified.stdout
 
 
-def test_a_person_sees_each_and_what_all_came_to(zygote: Zygote) -> None:
+def test_a_person_sees_each_and_what_all_came_to(zygote: Forks) -> None:
     done = zygote.run("run", FIRST, SECOND, "--run-mode", "dry_run", "--run-label", "seen")
     assert done.code == 0, done.stderr
     lines = done.stdout.splitlines()
@@ -73,7 +72,7 @@ def test_a_person_sees_each_and_what_all_came_to(zygote: Zygote) -> None:
     ],
 )
 def test_what_one_is_refused_for_is_refused_for_all_before_anything_is_measured(
-    zygote: Zygote, runs: Path, names: tuple[str, ...], given: tuple[str, ...], code: int, words: str
+    zygote: Forks, runs: Path, names: tuple[str, ...], given: tuple[str, ...], code: int, words: str
 ) -> None:
     taken = runs / SECOND / "taken" / "record.json"
     taken.parent.mkdir(parents=True, exist_ok=True)
@@ -86,29 +85,29 @@ def test_what_one_is_refused_for_is_refused_for_all_before_anything_is_measured(
     assert files(runs) == before
 
 
-def test_one_that_fails_does_not_cost_the_other(tmp_path: Path) -> None:
+def test_one_that_fails_does_not_cost_the_other(forks: Zygote, tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     runs.mkdir()
     (runs / FIRST).write_text("a file where its folder should be")
-    with Zygote(runs, tmp_path / "outputs") as zygote:
-        done = zygote.run("run", FIRST, SECOND, *SMALL, "--run-label", "L")
-        assert done.code == 1
-        assert f"blocked runs/{FIRST}" in done.stderr
-        assert [line.split()[:3] for line in done.stdout.splitlines()[-2:]] == [
-            [FIRST, "L", "blocked"],
-            [SECOND, "L", "cpu_mechanism"],
-        ]
-        assert store.read(runs / SECOND / "L" / "record.json").evidence_level == "cpu_mechanism"
+    zygote = forks.at(runs)
+    done = zygote.run("run", FIRST, SECOND, *SMALL, "--run-label", "L")
+    assert done.code == 1
+    assert f"blocked runs/{FIRST}" in done.stderr
+    assert [line.split()[:3] for line in done.stdout.splitlines()[-2:]] == [
+        [FIRST, "L", "blocked"],
+        [SECOND, "L", "cpu_mechanism"],
+    ]
+    assert store.read(runs / SECOND / "L" / "record.json").evidence_level == "cpu_mechanism"
 
-        told = zygote.run("run", FIRST, SECOND, *SMALL, "--run-label", "M", "--json")
-        assert told.code == 1
-        blocked, record = json.loads(told.stdout)
-        assert (blocked["status"], blocked["experiment"], blocked["run_label"]) == ("blocked", FIRST, "M")
-        assert record == store.read(runs / SECOND / "M" / "record.json").to_json()
+    told = zygote.run("run", FIRST, SECOND, *SMALL, "--run-label", "M", "--json")
+    assert told.code == 1
+    blocked, record = json.loads(told.stdout)
+    assert (blocked["status"], blocked["experiment"], blocked["run_label"]) == ("blocked", FIRST, "M")
+    assert record == store.read(runs / SECOND / "M" / "record.json").to_json()
 
 
 @pytest.mark.parametrize("how", ["", "--json", "--json-events"])
-def test_ctrl_c_leaves_the_running_one_to_be_resumed_and_names_the_rest(zygote: Zygote, runs: Path, how: str) -> None:
+def test_ctrl_c_leaves_the_running_one_to_be_resumed_and_names_the_rest(zygote: Forks, runs: Path, how: str) -> None:
     label = f"stopped{how}"
     run = zygote.start("run", FIRST, SECOND, *SMALL, "--rounds", "3", "--run-label", label, *filter(None, [how]))
     journal = runs / FIRST / label / "journal.jsonl"

@@ -21,7 +21,8 @@ from experiments.evidence.conclusion import Comparison
 from experiments.evidence.quantities import percent
 from experiments.harness import recording
 from experiments.harness.experiment import DeviceFacts, Observed, Options
-from experiments.harness.fork import EnterPhase, Outcome, run_forked
+from experiments.harness.launch.outcome import EnterPhase, Outcome
+from experiments.harness.launch.process import run_forked
 from experiments.kinds.training_step import gating
 from experiments.kinds.training_step.answers import GateAnswer
 from experiments.kinds.training_step.kind import ORACLE_SPEC

@@ -18,10 +18,11 @@ from pathlib import Path
 import pytest
 
 from experiments.evidence.vocabulary import JsonValue, Phase
-from experiments.harness.fork import Outcome, run_forked
+from experiments.harness.launch.outcome import Outcome
+from experiments.harness.launch.process import run_forked
 
 Enter = Callable[[Phase], None]
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def run(job: Callable[[Enter], Mapping[str, JsonValue]], limit_s: float = 30.0) -> Outcome:
@@ -215,7 +216,7 @@ def test_a_killed_parent_leaves_no_child_behind(tmp_path: Path) -> None:
     program = (
         "import os, time\n"
         "from pathlib import Path\n"
-        "from experiments.harness.fork import run_forked\n"
+        "from experiments.harness.launch.process import run_forked\n"
         "def job(enter):\n"
         f"    Path({str(tmp_path / 'child')!r}).write_text(str(os.getpid()))\n"
         "    time.sleep(60)\n"
