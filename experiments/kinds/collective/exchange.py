@@ -7,6 +7,7 @@ tensor of the largest: contribution, result and exact sum are held once.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib import import_module
 
 import torch
@@ -18,8 +19,12 @@ from experiments.kinds.collective import rank_integers
 from experiments.kinds.collective.answers import SizeChecked
 from experiments.kinds.collective.collective_workload import CollectiveWorkload
 
-CollectiveContext = TaskContext[CollectiveWorkload]
 Collective = Callable[[Tensor], None]  # replaces a tensor by its sum over the ranks of the default group, in place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectiveContext(TaskContext[CollectiveWorkload]):
+    """One candidate on one rank: nothing besides what every child has."""
 
 
 def builder(module: str) -> Callable[[CollectiveContext], Collective]:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import torch
 import torch.distributed as dist
 
-from experiments.harness.fork import EnterPhase
+from experiments.harness.launch.outcome import EnterPhase
 from experiments.kinds.collective.answers import MeasureAnswer
 from experiments.kinds.collective.collective_workload import CollectiveWorkload
 from experiments.kinds.collective.exchange import CollectiveContext, Exchange
