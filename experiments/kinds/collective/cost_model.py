@@ -63,7 +63,7 @@ class CostModel:
         middle = self.alpha_ms + self.beta_ms * size
         apart = (size - self.centre) ** 2 / self.moment
         half = two_sided(share, self.freedom) * self.spread * math.sqrt(middle**2 + 1 / self.weight + apart)
-        return Expected(middle, middle - half, middle + half)
+        return Expected(middle, max(0.0, middle - half), middle + half)  # no time lies below zero
 
 
 def fit(sizes: Sequence[int], medians_ms: Sequence[float]) -> CostModel:
@@ -73,8 +73,9 @@ def fit(sizes: Sequence[int], medians_ms: Sequence[float]) -> CostModel:
     """
     import numpy as np
 
-    if len(set(sizes)) < LEAST_SIZES or min(medians_ms) <= 0:
-        raise ValueError(f"no line through {len(set(sizes))} sizes and times from {min(medians_ms, default=0)} ms")
+    least = min(medians_ms, default=0.0)
+    if len(set(sizes)) < LEAST_SIZES or least <= 0:
+        raise ValueError(f"no line through {len(set(sizes))} sizes and times from {least} ms")
     x, t = np.array(sizes, dtype=np.float64), np.array(medians_ms, dtype=np.float64)
     w = 1 / t**2
     weight = float(w.sum())

@@ -61,7 +61,8 @@ class CollectiveKind(Kind[CollectiveWorkload, None, GateAnswer, MeasureAnswer]):
         return {"ranks": args.ranks, "sizes": sizes, "unseen": args.unseen, "dtype": args.dtype}
 
     def asked(self, args: argparse.Namespace, workload: CollectiveWorkload) -> NothingToFind:
-        """Nothing."""
+        """Nothing. What the workload cannot mean is refused before its launch is looked at."""
+        collective_workload.check(workload)
         return NothingToFind()
 
     def check(self, workload: CollectiveWorkload, subject: None, options: Options) -> None:

@@ -7,8 +7,9 @@ The share within +-t has a closed form: M. Abramowitz and I. A. Stegun, Handbook
 from __future__ import annotations
 
 import math
+from functools import cache
 
-HALVINGS = 200  # of the bracket: far below the last bit
+HALVINGS = 100  # of the bracket: far below the last bit
 
 
 def share_within(t: float, freedom: int) -> float:
@@ -24,6 +25,7 @@ def share_within(t: float, freedom: int) -> float:
     return 2 / math.pi * (theta + sine * total) if odd else sine * total
 
 
+@cache
 def two_sided(share: float, freedom: int) -> float:
     """The t with P(|T| < t) = `share`, 0 < share < 1. Raises ValueError without a degree of freedom."""
     if freedom < 1 or not 0 < share < 1:
