@@ -1,20 +1,16 @@
-"""The all-reduce page: what it concludes from which times and gates, how that is graded, and the whole command."""
+"""The all-reduce page: what it concludes from which times and gates, how that is graded, and its table."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from sample_collectives import CPU, SMALL, gate_answer, outcomes, plan_of, record_of, wrong_controls
 from sample_observed import CARD
-from zygote import Zygote
 
-from experiments.evidence import store
 from experiments.evidence.candidate import Candidate
 from experiments.evidence.conclusion import Claim
-from experiments.evidence.record import Launch, Record
+from experiments.evidence.record import Record
 from experiments.evidence.runtime_snapshot import collect
 from experiments.harness import recording
 from experiments.harness.launch.outcome import Died, Outcome
@@ -22,7 +18,6 @@ from experiments.kinds.collective import concluding
 from experiments.parallelism.all_reduce_cost.experiment import EXPERIMENT
 
 UNSEEN = SMALL.unseen
-NAME = EXPERIMENT.name
 
 
 def line(name: str, size: int) -> float:
@@ -142,7 +137,7 @@ def test_gates_that_are_wanted_and_absent_do_not_hold() -> None:
     assert not concluding.gates_hold(replace(ring, checks=replace(ring.checks, finite=None)))
 
 
-# The table and the command
+# The table
 
 
 def test_the_table_shows_the_line_the_interval_and_who_was_caught() -> None:
@@ -152,39 +147,3 @@ def test_the_table_shows_the_line_the_interval_and_who_was_caught() -> None:
     assert rows["ring"][-2].endswith(", missed")
     assert not rows["all_reduce (again) (A/A)"][-2].endswith("missed")
     assert [row[-1] for row in table.rows] == ["exact", "exact", "exact", "wrong, caught", "wrong, caught"]
-
-
-def test_a_run_with_two_gloo_ranks_writes_a_graded_and_verified_record(forks: Zygote, tmp_path: Path) -> None:
-    lab = forks.at(tmp_path)
-    options = ("--steps", "3", "--warmup", "1", "--sizes", "1024,16384,65536,262144", "--unseen", "32768")
-    done = lab.run("run", NAME, *options, "--profile", "BASE-CPU", "--run-mode", "cpu_mechanism", "--run-label", "a")
-    assert done.code == 0, done.stderr
-    record = store.read(tmp_path / NAME / "a" / "record.json")
-    assert record.identity.launch == Launch(type="ranks", ranks=2)
-    assert record.evidence_level == "cpu_mechanism"
-    assert record.decision.code == "numerics_ok"
-    assert [c.checks.gates["sums"].passed for c in record.candidates] == [True, True, True, False, False]
-    assert [c.checks.gates["ranks"].passed for c in record.candidates] == [True, True, True, False, False]
-    assert {c.settings["process_group"] for c in record.candidates} == {"gloo"}
-    assert len(claims(record, "cost_model")) == 2
-    verified = lab.run("results", "verify", "a", "--json")
-    checks = {check["id"]: check["status"] for check in json.loads(verified.stdout)[0]["checks"]}
-    assert {checks[name] for name in ("record.kind", "record.conclusions", "record.summaries")} == {"ok"}
-    assert "wrong, caught" in lab.run("show", NAME, "--run-label", "a").stdout
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (("--ranks", "1"), "a whole number of at least 2"),
-        (("--sizes", "1024,5000,65536"), "powers of two"),
-        (("--unseen", "1024"), "not on the ladder"),
-    ],
-)
-def test_bad_input_is_refused_before_anything_runs(
-    forks: Zygote, tmp_path: Path, options: tuple[str, ...], said: str
-) -> None:
-    done = forks.at(tmp_path).run("run", NAME, *options, "--profile", "BASE-CPU", "--run-mode", "cpu_mechanism")
-    assert done.code == 2
-    assert said in done.stderr
-    assert "Traceback" not in done.stderr
