@@ -31,7 +31,7 @@ class _Helper:
 def run(pages: Sequence[str], one: Run, at_once: int, done: Callable[[PageResult], object]) -> list[PageResult]:
     """`one(page)` for each page, in their order; `done` is told each as soon as all before it are finished.
 
-    LabError where a fork ends without a result; what `one` raised is shown by the fork itself.
+    LabError where `one` raised it, or a fork ended without a result; what else it raised is shown by the fork itself.
     """
     waiting = list(reversed(pages))
     running: dict[Connection, _Helper] = {}
@@ -62,7 +62,10 @@ def _start(page: str, one: Run) -> _Helper:
     def work() -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
         answer.close()
-        answering.send(one(page))
+        try:
+            answering.send(one(page))
+        except LabError as error:  # a page that is broken: the parent says so
+            answering.send(error)
 
     process = multiprocessing.get_context("fork").Process(target=work, daemon=True)
     with warnings.catch_warnings():
@@ -75,7 +78,7 @@ def _start(page: str, one: Run) -> _Helper:
 
 def _result(helper: _Helper) -> PageResult:
     try:
-        result: PageResult = helper.answer.recv()
+        result: PageResult | LabError = helper.answer.recv()
     except EOFError:
         helper.process.join()
         raise LabError(
@@ -86,4 +89,6 @@ def _result(helper: _Helper) -> PageResult:
         ) from None
     helper.process.join()
     helper.answer.close()
+    if isinstance(result, LabError):
+        raise result
     return result

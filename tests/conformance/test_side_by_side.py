@@ -32,7 +32,7 @@ def bare(result: RunResult) -> list[PageResult]:
 
 @pytest.mark.slow
 def test_pages_find_the_same_in_any_company_and_are_told_in_order() -> None:
-    frameworks = running.prepare({})
+    frameworks = running.prepare("training_mechanism", {})
     told: list[str] = []
     two = running.run(PAGES, frameworks, seed=20, at_once=3, done=lambda page: told.append(page.page))
     assert told == list(PAGES)
