@@ -65,8 +65,8 @@ def _read(file: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        example = "experiments/training_mechanism/conformance/attention"
-        raise LabError(f"{file.name} in a page's folder", "no such file", f"write it: {example}", shown(file)) from None
+        write = "write it: CONTRIBUTING.md says what a page's folder holds"
+        raise LabError(f"{file.name} in a page's folder", "no such file", write, shown(file)) from None
     except (OSError, ValueError) as error:  # TOMLDecodeError and UnicodeDecodeError are ValueErrors
         raise LabError("a TOML file", " ".join(str(error).split())[:160], "correct it", shown(file)) from None
 
