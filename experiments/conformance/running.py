@@ -7,6 +7,7 @@ to its simplest case; mutants are not shrunk, since that costs a hundred times t
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -58,8 +59,8 @@ def run(
         done(results[0])
     else:
         topic = catalogue.find_topic(catalogue.find(pages[0]).topic)
-        _import_ahead((*AHEAD, *topic.import_ahead))
-        results = side_by_side.run(pages, one, at_once, done)
+        ahead = functools.partial(_import_ahead, (*AHEAD, *topic.import_ahead))
+        results = side_by_side.run(pages, one, at_once, done, ahead)
     return RunResult(tuple(results), versions(frameworks), seed)
 
 

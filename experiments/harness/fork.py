@@ -24,14 +24,13 @@ from dataclasses import dataclass
 from typing import BinaryIO, Literal, cast, get_args
 
 from experiments.evidence.vocabulary import JsonValue, Phase
-from experiments.harness.process_group import Member, ProcessGroup
+from experiments.harness.process_group import LOOK_S, Member, ProcessGroup
 from tools.environments.errors import LabError
 
 Status = Literal["ok", "oom", "failed"]
 Job = Callable[[Callable[[Phase], None]], Mapping[str, JsonValue]]
 
 PHASES: tuple[Phase, ...] = get_args(Phase)
-LOOK_S = 0.1  # how often a child is looked at where no file says that it is dead
 DISK_FULL = "DiskFull"  # the kind of failure that is nobody's result: the run stops and can be resumed
 _OUT_OF_MEMORY = re.compile(r"out of memory|can't allocate memory|not enough memory|CUBLAS_STATUS_ALLOC_FAILED", re.I)
 _DEVICE_LOST = re.compile(r"device-side assert|unspecified launch failure|uncorrectable|has fallen off|no longer", re.I)
@@ -109,12 +108,11 @@ def _listen(read_end: int, child: Member, deadline: float) -> tuple[list[dict[st
     A process that the child has forked holds the pipe open as well: its end would never come.
     """
     buffer = bytearray()
-    watched = [read_end] if child.death is None else [read_end, child.death]
     while True:
         left = deadline - time.perf_counter()
         if left <= 0:
             return _lines(buffer), True
-        ready, _, _ = select.select(watched, [], [], left if child.death is not None else min(left, LOOK_S))
+        ready, _, _ = select.select([read_end, *child.watched], [], [], left if child.watched else min(left, LOOK_S))
         if read_end in ready:
             block = os.read(read_end, 65536)
             if not block:

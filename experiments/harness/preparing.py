@@ -84,7 +84,7 @@ def prepare(
     if request.mode == "dry_run":
         device = DeviceFacts(kind=kind, torch=None, bf16_native=True, tf32=kind == "cuda")  # what a plan may hope for
     else:
-        import_torch(request.experiment.worker, note)
+        import_torch(request.experiment.worker, note, profile.id)
         device = device or ask_device(kind, request.options.cap_gib)
     threads = 1 if shape.parameters < SMALL_MODEL else cores()
     created_at = _now()
@@ -148,7 +148,7 @@ def again(begun: Plan, experiment: Experiment, folder: str, note: Callable[[str]
     )
     asset = model_source.resolve(request)
     model_source.same_commit(begun.model, asset)
-    import_torch(experiment.worker, note)
+    import_torch(experiment.worker, note, begun.profile.id)
     device = ask_device(begun.device.kind, begun.options.cap_gib)
     plans.refuse_changed(begun, source.look(CURRENT.scope_of(folder)), device)
     return Prepared(plan=begun, asset=asset, shape=registered_config.shape(asset.config))
@@ -183,7 +183,7 @@ def with_heads(specs: tuple[CandidateSpec, ...], workload: Workload) -> tuple[Ca
     return (*full, *chunked)
 
 
-def import_torch(worker: str, note: Callable[[str], None]) -> None:
+def import_torch(worker: str, note: Callable[[str], None], profile: str) -> None:
     """Import what every child will need, once. Runs no operation. Raises LabError where torch does not import."""
     if "torch" not in sys.modules:
         note("importing torch and transformers")
@@ -195,7 +195,7 @@ def import_torch(worker: str, note: Callable[[str], None]) -> None:
         raise LabError(
             wanted="an environment with torch and transformers",
             found=str(error).splitlines()[0],
-            next="use the profile's own: python tools/install_environment_profile.py --profile TRAIN-CPU",
+            next=f"use the profile's own: python tools/install_environment_profile.py --profile {profile}",
         ) from error
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from tools.environments.errors import LabError
 from tools.environments.installed import stamp
 from tools.environments.model import Check, Profile, Report
-from tools.environments.registry import registry
 
 CHECK_ID = "notebook.interpreter"
 
@@ -44,12 +43,10 @@ def refuse(profile: Profile, mode: str, kernel: Check, report: Report) -> None:
     if mode == "dry_run":
         return
     if mode == "real_gpu" and profile.gpu is None:
-        cards = [one.id for one in registry.load().profiles.values() if one.topic == profile.topic and one.gpu]
-        other = f'set PROFILE to one, such as "{cards[0]}", or ' if cards else "set "
         raise LabError(
             wanted="a CUDA profile for real_gpu",
             found=profile.id,
-            next=f'{other}RUN_MODE = "cpu_mechanism"',
+            next='set PROFILE to one that has a card, or RUN_MODE = "cpu_mechanism"',
             where="RUN_MODE stays dry_run",
         )
     bad = [kernel] if kernel.status == "blocked" else []
