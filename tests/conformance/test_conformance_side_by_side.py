@@ -26,7 +26,7 @@ def bare(result: RunResult) -> list[PageResult]:
 
 
 def test_pages_find_the_same_in_any_company_and_are_told_in_order() -> None:
-    frameworks = running.prepare({})
+    frameworks = running.prepare("training_mechanism", {})
     told: list[str] = []
     two = running.run(PAGES, frameworks, seed=20, mutants=False, at_once=2, done=lambda page: told.append(page.page))
     assert told == list(PAGES)
@@ -67,3 +67,14 @@ def test_a_page_whose_process_dies_is_named_and_the_others_are_ended(capfd: pyte
         with pytest.raises(ProcessLookupError):
             os.kill(waited, 0)
     assert "ZeroDivisionError: a defect" in capfd.readouterr().err
+
+
+def test_what_is_wrong_with_a_page_is_told_by_the_run() -> None:
+    broken = LabError("a page that imports and exposes PAGE", "ImportError", "look at it", "a/page", 7)
+
+    def one(page: str) -> PageResult:
+        raise broken
+
+    with pytest.raises(LabError) as told:
+        side_by_side.run(["broken", "other"], one, 1, lambda page: None)
+    assert told.value.args == broken.args

@@ -97,8 +97,8 @@ class OperatorKind(Kind[OperatorWorkload, None, OperatorGateAnswer, OperatorMeas
 
     def still_there(self, task: Task, scratch: Path) -> bool:
         """Whether the float64 output, or the baseline's, is whole on the disk."""
+        from experiments.harness import reference
         from experiments.kinds.operator import output_gates
-        from experiments.kinds.training_step import reference
 
         name = output_gates.EXACT if task.kind == "reference" else output_gates.DENSE
         return reference.is_whole(scratch / name)

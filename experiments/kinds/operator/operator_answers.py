@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from experiments.kinds.training_step.answers import Errors
+from experiments.harness.tensor_errors import Errors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,12 +7,12 @@ from typing import TypeAlias
 
 from experiments.evidence.candidate import Candidate, Checks, Gate, Memory, Sample
 from experiments.evidence.vocabulary import JsonValue, Mark, Role
+from experiments.harness import rounding
 from experiments.harness.kind import Answered, Findings, Seen
+from experiments.harness.tensor_errors import Errors
 from experiments.kinds.operator.operator_answers import OperatorGateAnswer, OperatorMeasureAnswer
 from experiments.kinds.operator.operator_workload import OperatorWorkload
 from experiments.kinds.operator.product_bounds import product_bound
-from experiments.kinds.training_step import gate_bounds
-from experiments.kinds.training_step.answers import Errors
 
 EXACT = "float64 product"
 OWN = ("finite", "value", "work")  # gates of the baseline; whoever is compared with it has `dense` besides
@@ -109,7 +109,7 @@ def _gate(errors: Errors | None, against: str, bound: float, repeated: float | N
     """One comparison's answer; None when it was not made. An output that is not finite was compared, and failed."""
     if errors is None:
         return None
-    return gate_bounds.gate(
+    return rounding.gate(
         against=against,
         error=errors.overall,
         bound=bound,

@@ -10,12 +10,12 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from experiments.harness.fork import EnterPhase
+from experiments.harness import reference
+from experiments.harness.launch.outcome import EnterPhase
+from experiments.harness.tensor_errors import Errors
 from experiments.kinds.operator.operation import Exact, Operation, OperatorContext
 from experiments.kinds.operator.operator_answers import ExactAnswer, OperatorGateAnswer
 from experiments.kinds.operator.work_counter import count
-from experiments.kinds.training_step import reference
-from experiments.kinds.training_step.answers import Errors
 
 EXACT, DENSE, CANCELLED = "float64", "dense", "cancelled.txt"
 OUTPUT = "output"  # the name of the one tensor in a reference

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 
-from experiments.kinds.training_step.gate_bounds import UNIT_ROUNDOFF
+from experiments.harness.rounding import UNIT_ROUNDOFF
 
 ROUNDINGS = 3  # in the format itself: of a weight that is scaled, of the output, and of an output that is scaled
 

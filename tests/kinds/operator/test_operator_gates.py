@@ -14,7 +14,7 @@ from torch import Tensor
 
 from experiments.evidence.codec import to_json
 from experiments.harness import candidate_results
-from experiments.harness.fork import Outcome
+from experiments.harness.launch.outcome import Outcome
 from experiments.harness.schedule import Task
 from experiments.kinds.operator.kind import KIND
 from experiments.kinds.operator.operation import Operation

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from experiments.conformance.page import Check, Page, Trial
 from experiments.conformance.tolerance import ELEMENTARY, Tolerance, dot
-from experiments.training_mechanism.conformance.residual_blocks import raises
+from experiments.training_mechanism.conformance.shared.residual_blocks import raises
 
 BOUND = 2.0  # |entry| of a drawn input
 

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from experiments.conformance.page import Check, Page, Trial
 from experiments.conformance.tolerance import ELEMENTARY, Tolerance, dot, softmax
-from experiments.training_mechanism.conformance.residual_blocks import raises
-from experiments.training_mechanism.conformance.tiny_qwen2 import (
+from experiments.training_mechanism.conformance.shared.residual_blocks import raises
+from experiments.training_mechanism.conformance.shared.tiny_qwen2 import (
     HEADS,
     KV_HEADS,
     LAYER_ROUNDINGS,

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.utils import checkpoint as torch_checkpoint
 
 from experiments.conformance.page import Check, Page, Trial
-from experiments.training_mechanism.conformance.residual_blocks import (
+from experiments.training_mechanism.conformance.shared.residual_blocks import (
     Block,
     CountProducts,
     CountSaved,
@@ -22,7 +22,7 @@ from experiments.training_mechanism.conformance.residual_blocks import (
     run,
     same,
 )
-from experiments.training_mechanism.conformance.tiny_qwen2 import tiny_qwen2
+from experiments.training_mechanism.conformance.shared.tiny_qwen2 import tiny_qwen2
 
 
 def _ours(trial: Trial, **options: Any) -> Callable[[Block, Tensor], Tensor]:

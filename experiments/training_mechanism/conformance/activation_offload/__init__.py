@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from experiments.conformance.page import Check, Page, Trial
-from experiments.training_mechanism.conformance.residual_blocks import draw_stack, plain, raises, run, same
-from experiments.training_mechanism.conformance.tiny_qwen2 import tiny_qwen2
+from experiments.training_mechanism.conformance.shared.residual_blocks import draw_stack, plain, raises, run, same
+from experiments.training_mechanism.conformance.shared.tiny_qwen2 import tiny_qwen2
 
 CPU = torch.device("cpu")
 

@@ -148,7 +148,7 @@ def transformers_eager(trial: Trial) -> None:
 
 def transformers_layer(trial: Trial) -> None:
     """Qwen2's attention layer with SDPA inside: its output and the gradient of its input, projections included."""
-    from experiments.training_mechanism.conformance.tiny_qwen2 import HEADS, HIDDEN, KV_HEADS, tiny_qwen2
+    from experiments.training_mechanism.conformance.shared.tiny_qwen2 import HEADS, HIDDEN, KV_HEADS, tiny_qwen2
 
     m = trial.mechanism("attention")
     layer = tiny_qwen2(trial.case.integer("weights", 0, 3), attn_implementation="sdpa").model.layers[0].self_attn

@@ -286,7 +286,7 @@ def _train_with_accelerate(
 
 def transformers_items(trial: Trial) -> None:
     """A Qwen2 model called with num_items_in_batch, micro-batch by micro-batch, has the gradients accumulated here."""
-    from experiments.training_mechanism.conformance.tiny_qwen2 import LAYER_ROUNDINGS, tiny_qwen2
+    from experiments.training_mechanism.conformance.shared.tiny_qwen2 import LAYER_ROUNDINGS, tiny_qwen2
 
     m = trial.mechanism("accumulation")
     model = tiny_qwen2(seed=trial.case.integer("weights", 0, 3))

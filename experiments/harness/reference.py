@@ -1,8 +1,8 @@
-"""Gradients on disk, so that processes that never met can be compared entry by entry.
+"""Tensors on disk, so that processes that never met can be compared entry by entry.
 
-The baseline's (and the float64 oracle's) gradients and moved weights are written once per run as flat files and read
-back a slice at a time through one buffer, pinned where a card is: exact, never a second copy of the model on the
-device, and as fast as the page cache (a memory map would fault in every page of every file in every process).
+What a reference or the baseline computed (gradients, moved weights, an output) is written once per run as flat files
+and read back a slice at a time through one buffer, pinned where a card is: exact, never a second copy of the model on
+the device, and as fast as the page cache (a memory map would fault in every page of every file in every process).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from experiments.kinds.training_step.answers import Errors
+from experiments.harness.tensor_errors import Errors
 
 SLICE = 2**24  # entries compared at a time: bounds the device memory a comparison takes
 # Called with the name, a slice of the tensor as it was given (scaled), and the same slice of the reference.

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from experiments.conformance.page import Check, Page, Trial
 from experiments.conformance.tolerance import Tolerance, dot
-from experiments.training_mechanism.conformance.residual_blocks import raises
+from experiments.training_mechanism.conformance.shared.residual_blocks import raises
 
 
 def linear_autocast(trial: Trial) -> None:

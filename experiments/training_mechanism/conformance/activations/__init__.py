@@ -191,7 +191,7 @@ def transformers_functions(trial: Trial) -> None:
 
 def transformers_mlp(trial: Trial) -> None:
     """Qwen2's MLP, every gradient: three matrix products around the gated unit."""
-    from experiments.training_mechanism.conformance.tiny_qwen2 import HIDDEN, MLP, tiny_qwen2
+    from experiments.training_mechanism.conformance.shared.tiny_qwen2 import HIDDEN, MLP, tiny_qwen2
 
     m = trial.mechanism("activations")
     mlp = tiny_qwen2(trial.case.integer("weights", 0, 3)).model.layers[0].mlp

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from experiments.conformance.page import Check, Page, Trial
 from experiments.conformance.tolerance import ELEMENTARY, Tolerance, dot
-from experiments.training_mechanism.conformance.residual_blocks import raises
+from experiments.training_mechanism.conformance.shared.residual_blocks import raises
 
 BOUND = 4.0
 ONE_UPDATE = 2 * ELEMENTARY + 14
