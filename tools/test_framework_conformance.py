@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Hold the hand-written mechanisms of the tutorial pages against PyTorch, Transformers and Accelerate.
+"""Hold the hand-written mechanisms of a topic's pages against PyTorch and the frameworks that the topic names.
 
-    python tools/test_framework_conformance.py --all-part02 --profile TRAIN-CPU --require-passed
+    python tools/test_framework_conformance.py --topic training_mechanism --profile TRAIN-CPU --require-passed
 
-Exit code 0 when no page failed (with --require-passed: when every page passed), 1 otherwise or where the environment is
-not the profile's, 2 for wrong usage, 130 after Ctrl-C. pytest does not collect this file, in spite of its name.
+Without --topic the pages are those of the profile's topic. Exit code 0 when no page failed (with --require-passed: when
+every page passed), 1 otherwise or where the environment is not the profile's, 2 for wrong usage, 130 after Ctrl-C.
+pytest does not collect this file, in spite of its name.
 """
 
 import os

@@ -6,7 +6,7 @@ One whose code does not import is that experiment's own trouble: it is named wit
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +54,10 @@ def load(name: str) -> Any:
 
     LabError too, with file and line, for one whose code does not import or exposes no EXPERIMENT of its folder's name.
     """
-    known = packages()
+    return _load(name, packages())
+
+
+def _load(name: str, known: Mapping[str, str]) -> Any:
     if name not in known:
         from difflib import get_close_matches  # here: a list of experiments starts without it
 
@@ -73,10 +76,11 @@ def load(name: str) -> Any:
 
 def each(names: Iterable[str] | None = None) -> tuple[list[Any], dict[str, LabError]]:
     """Every experiment that imports (those of `names` where given), in order; and by name, why the others do not."""
+    known = packages()  # once: looking through all folders again for each would cost more than importing it
     found, refused = [], {}
-    for name in packages() if names is None else names:
+    for name in known if names is None else names:
         try:
-            found.append(load(name))
+            found.append(_load(name, known))
         except LabError as error:
             refused[name] = error
     return found, refused

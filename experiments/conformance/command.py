@@ -1,4 +1,4 @@
-"""The command line of the conformance run: which pages, in which profile, what they found, one record.
+"""The command line of the conformance run: which topic's pages, in which profile, what they found, one record.
 
 The order is the point: the command line is judged first, then the environment, and only then is torch imported. The
 record is written at the end and whole; a run that is interrupted leaves none.
@@ -11,11 +11,10 @@ import importlib.util
 import json
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 
-from experiments.conformance import catalogue, recording
+from experiments.conformance import catalogue, page_choice, page_files, recording
 from experiments.evidence import labels, store
 from experiments.evidence.subject import ProfileFacts
 from experiments.harness.measured_workload import check_seed
@@ -27,7 +26,6 @@ from tools.environments.registry import registry as registries
 from tools.environments.registry import requirement_text
 from tools.environments.registry.registry import Registry
 
-HOME = "TRAIN-CPU"  # the profile whose requirement text says which framework releases these pages are registered for
 PROGRAM = "python tools/test_framework_conformance.py"
 
 Preflight = Callable[[Profile, Registry, Sequence[str]], Report]
@@ -48,12 +46,20 @@ def main(arguments: Sequence[str], preflight: Preflight | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=PROGRAM, description="Hold the hand-written mechanisms against frameworks.")
-    which = parser.add_mutually_exclusive_group(required=True)
-    which.add_argument("--all-part02", action="store_true", help="all ten pages of section 2.3")
-    which.add_argument(
-        "--page", metavar="ID", action="append", help=f"one page; may be repeated: {', '.join(catalogue.IDS)}"
+    topics = ", ".join(topic.name for topic in catalogue.topics())
+    parser.add_argument(
+        "--topic", metavar="T", help=f"whose pages: {topics} (default: the profile's topic, or the only one with pages)"
     )
-    parser.add_argument("--profile", metavar="ID", default=HOME, help=f"the profile this runs in (default {HOME})")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--all", "--all-part02", action="store_true", help="all pages of the topic, as without --page")
+    which.add_argument(
+        "--page",
+        metavar="ID",
+        action="append",
+        default=[],
+        help=f"one page; may be repeated: {', '.join(catalogue.ids())}",
+    )
+    parser.add_argument("--profile", metavar="ID", help="the profile this runs in (default: the topic's first)")
     parser.add_argument("--require-passed", action="store_true", help="anything but passed fails")
     parser.add_argument("--json", action="store_true", help="only JSON on stdout")
     parser.add_argument("--run-label", metavar="LABEL", help="label of the record; used once")
@@ -69,24 +75,26 @@ def _parser() -> argparse.ArgumentParser:
 def _run(options: argparse.Namespace, preflight: Preflight) -> int:
     began, started = datetime.now(UTC), time.perf_counter()
     check_seed(options.seed)
-    asked = catalogue.IDS if options.all_part02 else [catalogue.find(page).id for page in options.page]
     label = options.run_label or began.strftime("%Y-%m-%d-%H%M%S")
     labels.check(label)
     labels.refuse_used(recording.EXPERIMENT, label)
     registry = registries.load(ROOT)
-    profile = registry.get(options.profile)
-    report = None if options.try_here else preflight(profile, registry, options.accept)
+    choice = page_choice.choose(registry, options.topic, options.page, options.profile)
+    profile = None if options.try_here else page_choice.need_profile(choice)
+    report = None if profile is None else preflight(profile, registry, options.accept)
     _refuse_blocked(report)
-    _need_hypothesis()
+    _need_hypothesis(choice.profile)
 
     from experiments.conformance import report_lines, running
 
-    frameworks = running.prepare({} if report is None else registered_ranges(registry))
+    topic = choice.topic.name
+    ranges = {} if profile is None else page_choice.registered_ranges(registry, topic, profile)
+    frameworks = running.prepare(topic, ranges)
     tell = (lambda line: None) if options.json else print
-    where = "outside any profile" if report is None else profile.id
-    tell(f"{where} · {len(asked)} pages · held against {running.named(frameworks)}")
+    where = "outside any profile" if profile is None else profile.id
+    tell(f"{where} · {topic} · {len(choice.pages)} pages · held against {running.named(frameworks)}")
     found = running.run(
-        tuple(dict.fromkeys(asked)),
+        choice.pages,
         frameworks,
         seed=options.seed,
         mutants=not options.no_mutants,
@@ -94,7 +102,7 @@ def _run(options: argparse.Namespace, preflight: Preflight) -> int:
         at_once=cores(),
     )
     path, level = None, None
-    if report is not None:
+    if profile is not None:
         facts = ProfileFacts(
             id=profile.id,
             registry_digest=registry.digest,
@@ -105,27 +113,15 @@ def _run(options: argparse.Namespace, preflight: Preflight) -> int:
         path = labels.record_path(recording.EXPERIMENT, label)
         level = store.write(draft, path).evidence_level
     if options.json:
-        document = report_lines.to_json(found, None if path is None else _shown(path), level)
+        document = report_lines.to_json(found, None if path is None else page_files.shown(path), level)
         print(json.dumps(document, indent=1, ensure_ascii=False))
     else:
         for line in (*report_lines.failures(found), report_lines.summary(found)):
             print(line)
-        print("record   none: this was a try" if path is None else f"record   {_shown(path)}\nlevel    {level}")
+        kept = "none: this was a try" if path is None else f"{page_files.shown(path)}\nlevel    {level}"
+        print(f"record   {kept}")
     unwanted = found.status == "failed" or (options.require_passed and found.status != "passed")
     return EXIT_BLOCKED if unwanted else EXIT_OK
-
-
-def registered_ranges(registry: Registry, root: Path = ROOT) -> Mapping[str, str]:
-    """Framework -> the specifier under which these pages are registered, from the home profile's requirement text."""
-    profile = registry.get(HOME)
-    found = {
-        line.requirement.name: str(line.requirement.specifier)
-        for line in requirement_text.flatten(profile, root)
-        if line.kind == "requirement"
-    }
-    if profile.torch is not None:
-        found["torch"] = profile.torch.specifier
-    return found
 
 
 def _quick(profile: Profile, registry: Registry, accept: Sequence[str]) -> Report:
@@ -146,15 +142,9 @@ def _refuse_blocked(report: Report | None) -> None:
     raise LabError(f"{report.profile}: {first.wanted}", f"{first.found}{more}", repair, where=first.id)
 
 
-def _need_hypothesis() -> None:
+def _need_hypothesis(home: Profile | None) -> None:
     if importlib.util.find_spec("hypothesis") is None:
-        raise LabError(
-            "hypothesis, which draws the cases",
-            "it is not installed",
-            f"run it in the profile that has it: python tools/install_environment_profile.py --profile {HOME}",
-        )
-
-
-def _shown(path: Path) -> Path:
-    """The path as a user would type it from the repository's root."""
-    return path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
+        has = "python -m pip install hypothesis"
+        if home is not None:
+            has = f"run it in the profile that has it: python tools/install_environment_profile.py --profile {home.id}"
+        raise LabError("hypothesis, which draws the cases", "it is not installed", has)

@@ -1,6 +1,6 @@
 """Exercises on the command line, with torch alone: take one, fill in its gaps, have it checked.
 
-    python -m experiments.conformance.exercise                                  the ten exercises
+    python -m experiments.conformance.exercise                                  the exercises there are
     python -m experiments.conformance.exercise cross_entropy --start my.py      write the file with the gaps
     python -m experiments.conformance.exercise cross_entropy --file my.py       check it
     python -m experiments.conformance.exercise --all                            every answer passes, every gap hints
@@ -25,7 +25,7 @@ if __name__ == "__main__":
 from dataclasses import dataclass
 from typing import Literal
 
-from experiments.conformance import catalogue, gaps, mutation
+from experiments.conformance import catalogue, gaps, mutation, page_files
 from experiments.conformance.comparison import Comparer, MismatchError
 from experiments.conformance.drawing import Case, SeededSource
 from experiments.conformance.gaps import Exercise, OpenGapError
@@ -59,27 +59,29 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog=PROGRAM, description="Exercises of the training-mechanism pages.")
-    parser.add_argument("page", nargs="?", metavar="PAGE", help=", ".join(catalogue.IDS))
+    parser = argparse.ArgumentParser(prog=PROGRAM, description="Exercises of the conformance pages.")
+    parser.add_argument("page", nargs="?", metavar="PAGE", help=", ".join(catalogue.ids()))
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--start", metavar="FILE", type=Path, help="write the exercise to a new file")
     what.add_argument("--file", metavar="FILE", type=Path, help="check this file")
     what.add_argument("--answer", action="store_true", help="check the reference answer, and say where it is")
     what.add_argument("--all", action="store_true", help="check every answer, and that every exercise gives hints")
+    parser.add_argument("--topic", metavar="T", help="only this topic's, in the list and with --all")
     parser.add_argument("--profile", metavar="ID", help="the profile this runs in; nothing but torch is needed")
     return parser
 
 
 def _run(options: argparse.Namespace) -> int:
+    topic = None if options.topic is None else catalogue.find_topic(options.topic).name
     if options.all:
-        return _all()
+        return _all(topic)
     if options.page is None:
-        return _list()
+        return _list(topic)
     exercise = gaps.load(options.page)
     if options.start is not None:
         return _start(exercise, options.start)
     if options.answer:
-        print(f"{exercise.page} · the answer is {exercise.answer.relative_to(Path(__file__).parents[2])}")
+        print(f"{exercise.page} · the answer is {page_files.shown(exercise.answer)}")
         return _tell(check_module(exercise, _original(exercise)))
     if options.file is not None:
         print(f"{exercise.page} · {options.file}")
@@ -90,10 +92,11 @@ def _run(options: argparse.Namespace) -> int:
     return EXIT_OK
 
 
-def _list() -> int:
-    for entry in catalogue.ENTRIES:
+def _list(topic: str | None) -> int:
+    listed = catalogue.entries(topic)
+    for entry in listed:
         print(f"  {entry.id:<26} {entry.title} · {entry.title_zh}")
-    print(f"begin    {PROGRAM} {catalogue.IDS[2]} --start my_{catalogue.IDS[2]}.py")
+    print(f"begin    {PROGRAM} {listed[0].id} --start my_{listed[0].id}.py")
     return EXIT_OK
 
 
@@ -141,7 +144,7 @@ def check_module(exercise: Exercise, module: ModuleType, path: str = "") -> list
     page = catalogue.load(exercise.page)
     modules = {name: importlib.import_module(f"experiments.mechanisms.{name}") for name in page.modules}
     modules[exercise.module] = module
-    about = [check for check in page.checks if not check.needs and check.ours.split(".")[0] == exercise.module]
+    about = [check for check in page.checks if not check.needs and f"{check.ours}.".startswith(f"{exercise.module}.")]
     return [_judge(check, modules, path) for check in about]
 
 
@@ -180,10 +183,10 @@ def _original(exercise: Exercise) -> ModuleType:
     return importlib.import_module(f"experiments.mechanisms.{exercise.module}")
 
 
-def _all() -> int:
+def _all(topic: str | None) -> int:
     """The exercises' own test: the answer passes every check, the untouched exercise fails with hints alone."""
     good = True
-    for page in catalogue.IDS:
+    for page in catalogue.ids(topic):
         exercise = gaps.load(page)
         answered = check_module(exercise, _original(exercise))
         untouched = check_module(exercise, compiled(exercise))

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tools.environments.registry.pep440 import SpecifierSet
 
-ORACLES = ("torch", "transformers", "accelerate")
+TORCH = "torch"  # the oracle of every page; a topic names those beside it
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +24,9 @@ class Framework:
     missing: str = ""
 
 
-def survey(ranges: Mapping[str, str]) -> dict[str, Framework]:
-    """All oracles as they are installed; `ranges` maps a name to its registered specifier, "" for any."""
-    return {name: look(name, ranges.get(name, "")) for name in ORACLES}
+def survey(names: Sequence[str], ranges: Mapping[str, str]) -> dict[str, Framework]:
+    """torch and the oracles of `names` as they are installed; `ranges` maps a name to its registered specifier."""
+    return {name: look(name, ranges.get(name, "")) for name in (TORCH, *names)}
 
 
 def look(name: str, wanted: str) -> Framework:

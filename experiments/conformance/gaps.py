@@ -1,19 +1,17 @@
 """Exercises from the mechanisms: the same source with gaps in it, so that exercise and answer cannot drift apart.
 
-exercises/PAGE.toml names the module, the task, and the gaps: the text that is taken out, and what stands in its place,
-a call of `gap` with a hint. The reference answer is the mechanism itself.
+A page's exercise.toml names the module, the task, and the gaps: the text that is taken out, and what comes in its
+place, a call of `gap` with a hint. The reference answer is the mechanism itself.
 """
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from experiments.conformance import catalogue, mutation
+from experiments.conformance import catalogue, mutation, page_files
 
-FOLDER = Path(__file__).parent / "exercises"
 HELPER = "from experiments.conformance.gaps import gap"
 
 
@@ -44,21 +42,19 @@ class Exercise:
         text = mutation.source(self.module)
         for old, new in self.gaps:
             if text.count(old) != 1:
-                raise LookupError(
-                    f"exercise {self.page}: a gap's text stands {text.count(old)} times in {self.module}.py"
-                )
+                raise LookupError(f"exercise {self.page}: a gap's text stands {text.count(old)} times in {self.module}")
             text = text.replace(old, new)
         return text.replace("\nimport torch\n", f"\nimport torch\n{HELPER}\n", 1)
 
     @property
     def answer(self) -> Path:
         """The reference answer: the mechanism's own file."""
-        return Path(__file__).parents[1] / "mechanisms" / f"{self.module}.py"
+        return mutation.file_of(self.module)
 
 
 def load(page: str) -> Exercise:
     """The exercise of one page; LabError (usage) for a page there is none of."""
     entry = catalogue.find(page)
-    fields = tomllib.loads((FOLDER / f"{entry.id}.toml").read_text(encoding="utf-8"))
+    fields = page_files.exercise(entry.folder)
     gaps = tuple((one["old"], one["new"]) for one in fields["gap"])
     return Exercise(entry.id, fields["module"], fields["task"].strip(), gaps)

@@ -24,18 +24,26 @@ def originals(page: Page) -> dict[str, ModuleType]:
 
 
 def source(module: str) -> str:
-    """The text of experiments/mechanisms/MODULE.py."""
-    spec = importlib.util.find_spec(f"{PACKAGE}.{module}")
+    """The text of the module experiments.mechanisms.MODULE."""
+    return file_of(module).read_text(encoding="utf-8")
+
+
+def file_of(module: str) -> Path:
+    """Where the module experiments.mechanisms.MODULE lies. Raises LookupError for one that is not there."""
+    try:
+        spec = importlib.util.find_spec(f"{PACKAGE}.{module}")
+    except ModuleNotFoundError:  # the folder of `folder.module`
+        spec = None
     if spec is None or spec.origin is None:
         raise LookupError(f"no mechanism module {module!r}")
-    return Path(spec.origin).read_text(encoding="utf-8")
+    return Path(spec.origin)
 
 
 def mutate(text: str, mutant: Mutant) -> str:
     """`text` with the fault in it. Raises LookupError unless the text to replace stands there exactly once."""
     count = text.count(mutant.old)
     if count != 1:
-        raise LookupError(f"mutant {mutant.name!r}: its text stands {count} times in {mutant.module}.py, not once")
+        raise LookupError(f"mutant {mutant.name!r}: its text stands {count} times in {mutant.module}, not once")
     return text.replace(mutant.old, mutant.new)
 
 

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from experiments.conformance.comparison import Comparer
 from experiments.conformance.drawing import Case
-
-Framework = Literal["transformers", "accelerate"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,22 +23,23 @@ class Trial:
     compare: Comparer
 
     def mechanism(self, name: str) -> Any:
-        """The module experiments/mechanisms/NAME.py, or its mutant."""
+        """The module experiments.mechanisms.NAME, or its mutant."""
         return self.modules[name]
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One value check. `needs` names the frameworks beside torch; `ours` and `theirs` name both sides in a message.
+    """One value check. `ours` and `theirs` name both sides in a message.
 
-    `examples` bounds the drawn cases; a check without free choices takes one.
+    `needs` names the frameworks beside torch that it is held against, of those in the topic's topic.toml. `examples`
+    bounds the drawn cases; a check without free choices takes one.
     """
 
     name: str
     run: Callable[[Trial], None]
     ours: str  # "cross_entropy.causal_lm_loss"
     theirs: str  # "torch.nn.functional.cross_entropy"
-    needs: tuple[Framework, ...] = ()
+    needs: tuple[str, ...] = ()
     examples: int = 20
 
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from experiments.conformance import catalogue
+from experiments.conformance.catalogue import PageTopic
 from experiments.conformance.results import CheckResult, MutantResult, PageResult, RunResult
 from experiments.conformance.sentences import SENTENCES
 from experiments.evidence import runtime_snapshot, sentences, source
@@ -25,11 +26,7 @@ from experiments.evidence.vocabulary import CandidateStatus, JsonValue
 
 EXPERIMENT = "conformance"
 KIND = "conformance"  # its repetitions are no training steps: checks, and faults that they have to notice
-TUTORIAL_PART = "Part 02"
-WORKLOAD = "part02"
 SEED = 20
-PAGES = "experiments/training_mechanism/conformance"
-SCOPE = CURRENT.scope_of("experiments/conformance", PAGES, "tools/test_framework_conformance.py")
 
 
 def knobs(pages: Sequence[str], seed: int, faults: bool = True) -> dict[str, JsonValue]:
@@ -38,9 +35,10 @@ def knobs(pages: Sequence[str], seed: int, faults: bool = True) -> dict[str, Jso
 
 
 def workload(pages: Sequence[str], seed: int, faults: bool = True) -> Workload:
-    """The run as a workload; all ten pages, or one of them, with faults and the usual seed are the registered ones."""
-    whole = tuple(pages) == catalogue.IDS
-    name = WORKLOAD if whole else "-".join(pages)[:60]
+    """The run as a workload; all pages of a topic, or one, with faults and the usual seed are the registered ones."""
+    topic = topic_of(pages)
+    whole = tuple(pages) == catalogue.ids(topic.name)
+    name = topic.workload if whole else "-".join(pages)[:60]
     return Workload(
         name=name,
         registered_digest=registered().get(name),
@@ -50,24 +48,37 @@ def workload(pages: Sequence[str], seed: int, faults: bool = True) -> Workload:
     )
 
 
+def topic_of(pages: Sequence[str]) -> PageTopic:
+    """The topic of a run's pages: a run has one."""
+    return catalogue.find_topic(catalogue.find(pages[0]).topic)
+
+
+def scope(topic: str) -> tuple[str, ...]:
+    """The sources that a run of this topic's pages rests on."""
+    pages = f"experiments/{topic}/conformance"
+    return CURRENT.scope_of("experiments/conformance", pages, "tools/test_framework_conformance.py")
+
+
 def registered() -> dict[str, str]:
     """Digest of each registered workload, by name."""
-    sets = {WORKLOAD: catalogue.IDS} | {page: (page,) for page in catalogue.IDS}
+    sets: dict[str, tuple[str, ...]] = {page: (page,) for page in catalogue.ids()}
+    sets |= {topic.workload: catalogue.ids(topic.name) for topic in catalogue.topics()}
     return {name: digest_of(knobs(pages, SEED)) for name, pages in sets.items()}
 
 
 def record(run: RunResult, profile: ProfileFacts, label: str, began: datetime, duration_s: float) -> Record:
     """The record, not yet graded. `profile` holds the preflight report that was true when the run began."""
+    topic = topic_of([page.page for page in run.pages])
     return Record(
         identity=Identity(
             kind=KIND,
             experiment=EXPERIMENT,
-            page=TUTORIAL_PART,
+            page=topic.part,
             run_label=label,
             run_mode="cpu_mechanism",
             created_at=began.strftime("%Y-%m-%dT%H:%M:%SZ"),
         ),
-        source=source.look(SCOPE),
+        source=source.look(scope(topic.name)),
         backend=Backend(version=run.versions.get("torch"), threads=1),
         profile=profile,
         runtime=runtime_snapshot.collect(torch=run.versions.get("torch"), threads=Threads(intra_op=1)),

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-from experiments.conformance import catalogue
+from experiments.conformance import catalogue, page_files
 from experiments.conformance.results import PageResult, RunResult
 
 
@@ -40,7 +39,7 @@ def failures(run: RunResult) -> list[str]:
         if page.status == "failed":
             for mutant in page.survivors:
                 lines += [f"  survived {page.page}/{mutant.name}: {mutant.fault}; no check notices it"]
-                lines += [f"           → add a check to experiments/training_mechanism/conformance/{page.page}.py"]
+                lines += [f"           → add a check to {page_files.shown(catalogue.find(page.page).folder)}"]
         if page.status == "skipped":
             lines += [f"  skipped  {page.page}: {page.reason}"]
     return lines
@@ -57,14 +56,14 @@ def summary(run: RunResult) -> str:
     return f"{run.status} · {passed} of {len(run.pages)} pages passed · held against {run.held_against}"
 
 
-def to_json(run: RunResult, record: Path | None, level: str | None) -> dict[str, Any]:
+def to_json(run: RunResult, record: str | None, level: str | None) -> dict[str, Any]:
     """The whole run, for `--json`."""
     return {
         "status": run.status,
         "versions": dict(run.versions),
         "seed": run.seed,
         "pages": [_page(page) for page in run.pages],
-        "record": None if record is None else str(record),
+        "record": record,
         "evidence_level": level,
     }
 

@@ -7,6 +7,7 @@ to its simplest case; mutants are not shrunk, since that costs a hundred times t
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,13 +22,13 @@ from experiments.conformance.page import Check, Mutant, Page, Trial
 from experiments.conformance.results import CheckResult, MutantResult, PageResult, RunResult, Status
 
 MUTANT_EXAMPLES = 8
-AHEAD = ("hypothesis.strategies", "torch._dynamo", "transformers.models.qwen2.modeling_qwen2")
+AHEAD = ("hypothesis.strategies", "torch._dynamo")  # and then those that the topic names
 THREADS = 1  # pinned: the tensors are small, and one thread adds in one order
 
 
-def prepare(ranges: Mapping[str, str]) -> dict[str, Framework]:
-    """Finds the frameworks, imports what the pages use of them, and pins torch's threads."""
-    frameworks = survey(ranges)
+def prepare(topic: str, ranges: Mapping[str, str]) -> dict[str, Framework]:
+    """Finds the frameworks that a topic's pages use, imports them, and pins torch's threads."""
+    frameworks = survey(catalogue.find_topic(topic).frameworks, ranges)
     import torch
 
     torch.set_num_threads(THREADS)
@@ -48,7 +49,7 @@ def run(
     done: Callable[[PageResult], object] = lambda page: None,
     at_once: int = 1,
 ) -> RunResult:
-    """All of `pages`, `at_once` of them side by side; `done` is told each one in their order."""
+    """All of `pages`, of one topic, `at_once` of them side by side; `done` is told each one in their order."""
 
     def one(page: str) -> PageResult:
         return run_page(catalogue.load(page), frameworks, seed=seed, mutants=mutants)
@@ -57,13 +58,15 @@ def run(
         results = [one(pages[0])]
         done(results[0])
     else:
-        results = side_by_side.run(pages, one, at_once, done, _import_ahead)
+        topic = catalogue.find_topic(catalogue.find(pages[0]).topic)
+        ahead = functools.partial(_import_ahead, (*AHEAD, *topic.import_ahead))
+        results = side_by_side.run(pages, one, at_once, done, ahead)
     return RunResult(tuple(results), versions(frameworks), seed)
 
 
-def _import_ahead() -> None:
+def _import_ahead(names: Sequence[str]) -> None:
     """Import what most pages come to need, once here instead of in each one's fork. None of it has to be there."""
-    for name in AHEAD:
+    for name in names:
         with contextlib.suppress(Exception):  # the page that needs it says what is wrong with it
             importlib.import_module(name)
 

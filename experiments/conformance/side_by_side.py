@@ -40,7 +40,7 @@ def run(
     """`one(page)` for each page, in their order; `done` is told each as soon as all before it are finished.
 
     `meanwhile` is called once behind the start of the first page: what it imports, the later ones find imported.
-    LabError where a fork ends without a result; what `one` raised is shown by the fork itself.
+    LabError where `one` raised it, or a fork ended without a result; what else it raised is shown by the fork itself.
     """
     waiting = list(reversed(pages))
     running: list[_Helper] = []
@@ -68,7 +68,10 @@ def _start(group: ProcessGroup, page: str, one: Run) -> _Helper:
 
     def work() -> int:
         answer.close()
-        answering.send(one(page))
+        try:
+            answering.send(one(page))
+        except LabError as error:  # a page that is broken: the parent says so
+            answering.send(error)
         return 0
 
     with answering:
@@ -79,7 +82,7 @@ def _result(group: ProcessGroup, helper: _Helper) -> PageResult:
     try:
         if not helper.answer.poll():
             raise EOFError  # it is dead, and something it has forked holds the pipe
-        result: PageResult = helper.answer.recv()
+        result: PageResult | LabError = helper.answer.recv()
     except EOFError:
         raise LabError(
             wanted="a page that comes to an end",
@@ -90,4 +93,6 @@ def _result(group: ProcessGroup, helper: _Helper) -> PageResult:
     finally:
         helper.answer.close()
     group.wait(helper.process)
+    if isinstance(result, LabError):
+        raise result
     return result

@@ -94,7 +94,7 @@ def table(record: Record) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         ("peak GiB", [gib(c.memory.peak_allocated_bytes) if c.memory else "" for c in record.candidates]),
         ("predicted", [_predicted(c, "peak_allocated_bytes") for c in record.candidates]),
         ("where", [_where(c) for c in record.candidates]),
-        ("", [" · ".join(HINTS[mark] for mark in c.marks) for c in record.candidates]),
+        ("", [" · ".join(HINTS.get(mark, mark.replace("_", " ")) for mark in c.marks) for c in record.candidates]),
     ]
     kept = [(head, cells) for head, cells in columns if any(cells)]
     head = tuple(head for head, _ in kept)

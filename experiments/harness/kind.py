@@ -29,7 +29,7 @@ from experiments.evidence.vocabulary import Role
 from experiments.harness.experiment import Answer, CandidateSpec, Experiment, Forecast, Json, Options
 from experiments.harness.kind_options import KindOption
 from experiments.harness.kind_words import KindWords
-from experiments.harness.launch.ranks import RANK_LIMIT_S
+from experiments.harness.launch.outcome import RANK_LIMIT_S
 from experiments.harness.measured_workload import WorkloadT, check_repetition
 from tools.environments.errors import LabError
 
@@ -89,7 +89,7 @@ class Findings:
     numerics: Numerics | None = None
     settings: Json = field(default_factory=dict)  # found out while it ran, such as the version of somebody else's code
     probes: Mapping[str, Answer] = field(default_factory=dict)  # answers that are not told in `numerics`
-    failure: Failure | None = None  # of a candidate whose every task came to its end: a loss that is not finite
+    failure: Failure | None = None  # of a candidate whose every task came to its end: numbers that are not finite
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

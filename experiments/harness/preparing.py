@@ -1,4 +1,4 @@
-"""Everything a run needs before its first task: profile and preflight, model, device, candidates, plan."""
+"""Everything a run needs before its first task: profile and preflight, subject, device, candidates, plan."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from tools.environments.errors import EXIT_USAGE, LabError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
-    """The first cell's variables. `accept` names preflight warnings; `peer_path` is read by the offload page alone."""
+    """The first cell's variables. `accept` names preflight warnings; `peer_path`: somebody else's implementation."""
 
     run_mode: RunMode = "dry_run"
     run_label: str | None = None

@@ -58,14 +58,14 @@ def rows_of(experiment: TrainingExperiment, workload: TrainingWorkload, memory_g
 
 
 def rungs(experiment: TrainingExperiment, memory_gib: float) -> Iterator[Rung]:
-    """The default workload, the registered smaller one, then step by step down to where every candidate fits."""
-    start, small = experiment.workloads[START], experiment.workloads[REGISTERED]
-    for registered in (start, small):
+    """The default workload, the smaller registered one if any, then step by step down to where every candidate fits."""
+    start, small = experiment.workloads[START], experiment.workloads.get(REGISTERED)
+    for registered in (start, small) if small is not None else (start,):
         yield Rung(registered, True, rows_of(experiment, registered, memory_gib))
     step, short = shorter(start), True
     while step is not None and short:
         rung = Rung(step, False, rows_of(experiment, step, memory_gib))
-        if (step.batch, step.sequence) != (small.batch, small.sequence):
+        if small is None or (step.batch, step.sequence) != (small.batch, small.sequence):
             yield rung
         step, short = shorter(step), bool(rung.short)
 

@@ -25,5 +25,5 @@ def mechanism(module: str, *names: str) -> Markdown:
         )
         return Markdown(finding(missing))
     sources = [inspect.getsource(getattr(found, name)) for name in names]
-    place = f"experiments/mechanisms/{module}.py"
+    place = f"experiments/mechanisms/{module.replace('.', '/')}.py"
     return Markdown(f"`{place}` · {', '.join(names)}\n\n" + block("\n\n".join(s.rstrip() for s in sources), "python"))

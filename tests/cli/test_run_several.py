@@ -85,6 +85,15 @@ def test_what_one_is_refused_for_is_refused_for_all_before_anything_is_measured(
     assert files(runs) == before
 
 
+def test_a_blocked_preflight_stops_it_where_that_is_asked_for(zygote: Forks, runs: Path) -> None:
+    on_cpu = ("--profile", "TRAIN-CUDA-MECHANISM", "--run-mode", "cpu_mechanism")  # a CPU's torch is not that profile's
+    done = zygote.run("run", FIRST, SECOND, *SMALL, *on_cpu, "--stop-if-blocked", "--run-label", "blocked")
+    assert done.code == 1
+    assert "status=blocked" in done.stderr
+    assert "TRAIN-CUDA-MECHANISM, before anything was measured" in done.stderr
+    assert not [*runs.glob("*/blocked")]
+
+
 def test_one_that_fails_does_not_cost_the_other(forks: Zygote, tmp_path: Path) -> None:
     zygote = forks.at(tmp_path)
     (tmp_path / FIRST).write_text("a file where its folder should be")

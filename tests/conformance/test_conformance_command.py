@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from experiments.conformance import catalogue, command, recording, report_lines, running
+from experiments.conformance import catalogue, command, page_choice, recording, report_lines, running
 from experiments.conformance.frameworks import Framework
 from experiments.conformance.page import Mutant
 from experiments.evidence import store
@@ -55,7 +55,7 @@ def test_a_seed_that_no_record_can_hold_is_refused_first(
 def test_one_page_passes_and_its_record_is_whole(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--page", "cross_entropy", "--run-label", "first", "--require-passed") == 0
     out = capsys.readouterr().out
-    assert out.startswith("TRAIN-CPU · 1 pages · held against torch ")
+    assert out.startswith("TRAIN-CPU · training_mechanism · 1 pages · held against torch ")
     assert "cross_entropy" in out
     assert "7 of 7 checks, 12 of 12 faults" in out
     assert "level    cpu_mechanism" in out
@@ -132,7 +132,8 @@ def test_the_tests_own_environment_is_no_profile_s() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [[], ["--all-part02", "--page", "attention"], ["--page", "attention", "--seed", "x"], ["--pages"]]
+    "arguments",
+    [["--page"], ["--all-part02", "--page", "attention"], ["--page", "attention", "--seed", "x"], ["--pages"]],
 )
 def test_wrong_usage_ends_with_2(arguments: list[str]) -> None:
     with pytest.raises(SystemExit) as ended:
@@ -151,7 +152,7 @@ def test_a_try_needs_no_profile_and_leaves_no_record(runs: Path, capsys: pytest.
 
     assert command.main(["--page", "optimizer", "--no-mutants", "--try-here"], never) == 0
     out = capsys.readouterr().out
-    assert out.startswith("outside any profile · 1 pages")
+    assert out.startswith("outside any profile · training_mechanism · 1 pages")
     assert "record   none" in out
     assert not runs.exists()
     assert command.main(["--page", "optimizer", "--no-mutants", "--try-here", "--json"], never) == 0
@@ -197,10 +198,10 @@ def test_an_interrupted_run_leaves_no_half_record(
 def test_a_missing_framework_is_skipped_or_fails_when_required(
     runs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    real = running.prepare({})
+    real = running.prepare("training_mechanism", {})
     old = Framework("transformers", "4.0", "transformers 4.0 is outside the registered >=5")
     without = {**real, "transformers": old}
-    monkeypatch.setattr(running, "prepare", lambda ranges: without)
+    monkeypatch.setattr(running, "prepare", lambda topic, ranges: without)
     assert run("--page", "attention", "--no-mutants", "--run-label", "s1") == 0
     out = capsys.readouterr().out
     assert "skipped  attention: transformers 4.0 is outside the registered >=5: 5 of 7 checks held" in out
@@ -252,7 +253,7 @@ def test_hypothesis_is_asked_for_plainly(monkeypatch: pytest.MonkeyPatch, capsys
 
 def test_the_registered_ranges_are_the_requirement_text_s() -> None:
     known = registry.load(ROOT)
-    found = command.registered_ranges(known)
+    found = page_choice.registered_ranges(known, "training_mechanism", known.get("TRAIN-CUDA-MECHANISM"))
     torch_pin = known.get("TRAIN-CPU").torch
     assert torch_pin is not None
     assert found["torch"] == torch_pin.specifier
@@ -262,8 +263,8 @@ def test_the_registered_ranges_are_the_requirement_text_s() -> None:
 
 def test_all_ten_pages_and_each_alone_are_registered_workloads() -> None:
     registered = recording.registered()
-    assert set(registered) == {"part02", *catalogue.IDS}
-    for name, pages in (("part02", catalogue.IDS), ("attention", ("attention",))):
+    assert set(registered) == {"part02", *catalogue.ids("training_mechanism")}
+    for name, pages in (("part02", catalogue.ids("training_mechanism")), ("attention", ("attention",))):
         assert recording.workload(pages, recording.SEED).digest == registered[name]
         assert not recording.workload(pages, 1).registered
     assert not recording.workload(("attention", "autograd"), recording.SEED).registered

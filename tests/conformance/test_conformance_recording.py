@@ -8,13 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from experiments.conformance import recording
+from experiments.conformance import catalogue, recording
 from experiments.conformance.results import CheckResult, MutantResult, PageResult, RunResult
 from experiments.evidence import index, rules, store
 from experiments.evidence.record import Record
 from experiments.evidence.subject import ProfileFacts
 from tools.environments.errors import LabError
+from tools.environments.layout import ROOT
 from tools.environments.model import Check, Report
+from tools.environments.registry import registry
 from tools.rendering import conformance_parts
 
 DIGEST = "sha256:" + "0" * 64
@@ -117,10 +119,10 @@ def _entry(folder: Path, made: Record) -> index.Entry:
 
 def test_the_documents_show_what_the_record_says(tmp_path: Path) -> None:
     made = record(page(PASSED))
-    whole = replace(made, workload=recording.workload(recording.catalogue.IDS, recording.SEED))
-    makers = conformance_parts.makers([_entry(tmp_path, whole)])
+    whole = replace(made, workload=recording.workload(catalogue.ids("training_mechanism"), recording.SEED))
+    makers = conformance_parts.makers([_entry(tmp_path, whole)], registry.load(ROOT))
     here = tmp_path / "docs" / "training_mechanism" / "a.md"
-    summary = makers["conformance-pages"]((), here)
+    summary = makers["conformance-pages"](("training_mechanism",), here)
     assert "| `attention` | Attention backward | passed | 1 | 1 / 1 | 3 % (`causal`) |" in summary
     assert "../../experiments/results/conformance/first.json" in summary
     assert "| `causal` | torch.sdpa | 20 | 3.0e-16 | 1.0e-14 | float64, 45 roundings: softmax |" in makers[
@@ -132,8 +134,10 @@ def test_the_documents_show_what_the_record_says(tmp_path: Path) -> None:
 
 
 def test_without_a_record_the_documents_say_so(tmp_path: Path) -> None:
-    makers = conformance_parts.makers([])
-    for name, arguments in (("conformance-pages", ()), ("conformance-checks", ("attention",))):
+    makers = conformance_parts.makers([], registry.load(ROOT))
+    for name, arguments in (("conformance-pages", ("training_mechanism",)), ("conformance-checks", ("attention",))):
         assert makers[name](arguments, tmp_path / "a.md") == "no record is committed yet"
     with pytest.raises(ValueError, match="one of autograd"):
         makers["conformance-faults"](("no_such",), tmp_path / "a.md")
+    with pytest.raises(ValueError, match="one of training_mechanism"):
+        makers["conformance-pages"]((), tmp_path / "a.md")

@@ -16,10 +16,10 @@ from experiments.conformance import catalogue, exercise, gaps
 from tools.environments.errors import LabError
 from tools.environments.layout import ROOT
 
-GAPS = [(page, number) for page in catalogue.IDS for number in range(len(gaps.load(page).gaps))]
+GAPS = [(page, number) for page in catalogue.ids() for number in range(len(gaps.load(page).gaps))]
 
 
-@pytest.mark.parametrize("page", catalogue.IDS)
+@pytest.mark.parametrize("page", catalogue.ids())
 def test_the_answer_passes_every_check(page: str) -> None:
     found = gaps.load(page)
     answers = exercise.check_module(found, exercise._original(found))
@@ -27,7 +27,7 @@ def test_the_answer_passes_every_check(page: str) -> None:
     assert [answer for answer in answers if answer.outcome != "passed"] == []
 
 
-@pytest.mark.parametrize("page", catalogue.IDS)
+@pytest.mark.parametrize("page", catalogue.ids())
 def test_the_untouched_exercise_fails_with_hints_and_nothing_else(page: str) -> None:
     found = gaps.load(page)
     outcomes = {answer.outcome for answer in exercise.check_module(found, exercise.compiled(found))}
@@ -46,7 +46,7 @@ def test_each_gap_by_itself_is_noticed_and_hinted_at(page: str, number: int) -> 
     assert all(hint.startswith(f"gap {number + 1}: ") and len(hint) > 30 for hint in hints)
 
 
-@pytest.mark.parametrize("page", catalogue.IDS)
+@pytest.mark.parametrize("page", catalogue.ids())
 def test_an_exercise_is_valid_code_that_says_what_to_do(page: str) -> None:
     found = gaps.load(page)
     text = found.text()
@@ -150,7 +150,7 @@ def test_a_file_is_never_overwritten(tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_the_list_the_task_and_the_answer(capsys: pytest.CaptureFixture[str]) -> None:
     assert exercise.main([]) == 0
     listed = capsys.readouterr().out
-    assert all(page in listed for page in catalogue.IDS)
+    assert all(page in listed for page in catalogue.ids())
     assert exercise.main(["optimizer"]) == 0
     assert "3 gaps" in capsys.readouterr().out
     assert exercise.main(["optimizer", "--answer"]) == 0

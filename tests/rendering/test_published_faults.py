@@ -45,7 +45,7 @@ def test_every_test_that_is_named_exists(fault: fault_parts.Fault) -> None:
 def test_the_mutants_of_a_fault_are_those_that_repeat_its_report() -> None:
     listed = json.loads((HERE / "data" / "mechanism_faults.json").read_text(encoding="utf-8"))["faults"]
     repeated: dict[int, set[str]] = {entry["number"]: set() for entry in listed}
-    for page in catalogue.IDS:
+    for page in catalogue.ids():
         for mutant in catalogue.mutants(page):
             if mutant.report in repeated:
                 repeated[mutant.report].add(f"{page}.{mutant.name}")

@@ -6,13 +6,15 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from experiments.conformance import catalogue, recording
+from experiments.conformance import catalogue, page_choice, recording
+from experiments.conformance.catalogue import PageEntry
+from experiments.conformance.frameworks import TORCH
 from experiments.evidence.candidate import Candidate
 from experiments.evidence.index import Entry
+from tools.environments.registry.registry import Registry
 from tools.rendering.blocks import Language, Maker, language
 from tools.rendering.profile_tables import table
 
-PROFILE = "TRAIN-CPU"
 _HEADS: Mapping[str, Mapping[Language, tuple[str, ...]]] = {
     "pages": {
         "en": ("page", "", "result", "checks", "faults noticed", "closest to its tolerance"),
@@ -33,31 +35,45 @@ _WORDS: Mapping[Language, Mapping[str, str]] = {
 }
 
 
-def makers(entries: Sequence[Entry]) -> dict[str, Maker]:
+def makers(entries: Sequence[Entry], registry: Registry) -> dict[str, Maker]:
     """The generated parts of this module, by name, from the committed records."""
+
+    def pages_of(arguments: Sequence[str], path: Path) -> str:
+        topic = _topic(arguments)
+        return pages(topic, newest(entries, registry, topic), path)
+
+    def checks_of(arguments: Sequence[str], path: Path) -> str:
+        page = _page(arguments)
+        return checks(newest(entries, registry, page.topic), page.id, language(path))
+
+    def faults_of(arguments: Sequence[str], path: Path) -> str:
+        page = _page(arguments)
+        return faults(newest(entries, registry, page.topic), page.id, language(path))
+
+    return {"conformance-pages": pages_of, "conformance-checks": checks_of, "conformance-faults": faults_of}
+
+
+def newest(entries: Sequence[Entry], registry: Registry, topic: str) -> Entry | None:
+    """The newest record of all pages of a topic, made in the profile that they are registered for."""
+    home, workload = page_choice.home(registry, topic), catalogue.find_topic(topic).workload
     found = [
         entry
         for entry in entries
-        if (entry.record.identity.experiment, entry.record.profile.id) == (recording.EXPERIMENT, PROFILE)
-        and entry.record.workload.name == recording.WORKLOAD
+        if (entry.record.identity.experiment, entry.record.workload.name) == (recording.EXPERIMENT, workload)
+        and (home is None or entry.record.profile.id == home.id)
     ]
-    newest = max(found, key=lambda entry: entry.record.identity.created_at, default=None)
-    return {
-        "conformance-pages": lambda arguments, path: pages(newest, path),
-        "conformance-checks": lambda arguments, path: checks(newest, arguments, language(path)),
-        "conformance-faults": lambda arguments, path: faults(newest, arguments, language(path)),
-    }
+    return max(found, key=lambda entry: entry.record.identity.created_at, default=None)
 
 
-def pages(entry: Entry | None, path: Path) -> str:
-    """One row a page, and under it what they were held against and where the record lies."""
+def pages(topic: str, entry: Entry | None, path: Path) -> str:
+    """One row a page of the topic, and under it what they were held against and where the record lies."""
     lang = language(path)
     words = _WORDS[lang]
     if entry is None:
         return words["none"]
     record = entry.record
     rows = []
-    for page in catalogue.ENTRIES:
+    for page in catalogue.entries(topic):
         held, mutants = _of(record.candidates, page.id)
         gates = [one.checks.gates.get("oracle") for one in held]
         passed = all(gate is not None and gate.passed for gate in gates)
@@ -70,7 +86,7 @@ def pages(entry: Entry | None, path: Path) -> str:
         )
     versions = ", ".join(
         f"{name} {record.runtime.packages[name]}"
-        for name in ("torch", "transformers", "accelerate")
+        for name in (TORCH, *catalogue.find_topic(topic).frameworks)
         if name in record.runtime.packages
     )
     link = os.path.relpath(entry.path, path.parent).replace(os.sep, "/")
@@ -78,9 +94,8 @@ def pages(entry: Entry | None, path: Path) -> str:
     return f"{table(_HEADS['pages'][lang], rows)}\n\n{closing}, {record.identity.created_at[:10]}"
 
 
-def checks(entry: Entry | None, arguments: Sequence[str], lang: Language) -> str:
+def checks(entry: Entry | None, page: str, lang: Language) -> str:
     """One row a check of the page named."""
-    page = _page(arguments)
     if entry is None:
         return _WORDS[lang]["none"]
     rows = []
@@ -96,9 +111,8 @@ def checks(entry: Entry | None, arguments: Sequence[str], lang: Language) -> str
     return table(_HEADS["checks"][lang], rows)
 
 
-def faults(entry: Entry | None, arguments: Sequence[str], lang: Language) -> str:
+def faults(entry: Entry | None, page: str, lang: Language) -> str:
     """One row a fault of the page named, with the first check that noticed it."""
-    page = _page(arguments)
     if entry is None:
         return _WORDS[lang]["none"]
     rows = []
@@ -110,10 +124,18 @@ def faults(entry: Entry | None, arguments: Sequence[str], lang: Language) -> str
     return table(_HEADS["faults"][lang], rows)
 
 
-def _page(arguments: Sequence[str]) -> str:
-    if len(arguments) != 1 or arguments[0] not in catalogue.IDS:
-        raise ValueError(f"this part wants a conformance page, one of {', '.join(catalogue.IDS)}")
+def _topic(arguments: Sequence[str]) -> str:
+    known = [topic.name for topic in catalogue.topics()]
+    if len(arguments) != 1 or arguments[0] not in known:
+        raise ValueError(f"this part wants a topic that has conformance pages, one of {', '.join(known)}")
     return arguments[0]
+
+
+def _page(arguments: Sequence[str]) -> PageEntry:
+    known = {entry.id: entry for entry in catalogue.entries()}
+    if len(arguments) != 1 or arguments[0] not in known:
+        raise ValueError(f"this part wants a conformance page, one of {', '.join(known)}")
+    return known[arguments[0]]
 
 
 def _of(candidates: Sequence[Candidate], page: str) -> tuple[list[Candidate], list[Candidate]]:

@@ -41,7 +41,7 @@ def makers(registry: Registry, root: Path) -> dict[str, Maker]:
     return {
         "result": lambda arguments, path: result(entries, arguments, path),
         "result-index": lambda arguments, path: rows(registry, entries, arguments, path),
-        **conformance_parts.makers(entries),
+        **conformance_parts.makers(entries, registry),
     }
 
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from experiments.evidence.record import Launch
-from experiments.harness.launch.outcome import Outcome, Work
+from experiments.harness.launch.outcome import RANK_LIMIT_S, Outcome, Work
 from experiments.harness.launch.process import run_forked
-from experiments.harness.launch.ranks import RANK_LIMIT_S, Seat, run_ranks
+from experiments.harness.launch.ranks import Seat, run_ranks
 from tools.environments.errors import LabError
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ Status = Literal["ok", "oom", "failed"]
 EnterPhase = Callable[[Phase], None]
 Work = Callable[[EnterPhase], Mapping[str, JsonValue]]  # what a child does: says its phases, returns its answer
 
+RANK_LIMIT_S = 30.0  # here, where a kind reads it, since a list of experiments launches nothing
 DISK_FULL = "DiskFull"  # the kind of failure that is nobody's result: the run stops and can be resumed
 
 

@@ -22,10 +22,9 @@ from pathlib import Path
 from typing import IO
 
 from experiments.harness.launch.child_voice import BLOCK, Heard, speak, tail_of
-from experiments.harness.launch.outcome import Died, Outcome, Work
+from experiments.harness.launch.outcome import RANK_LIMIT_S, Died, Outcome, Work
 from experiments.harness.process_group import LOOK_S, Member, ProcessGroup
 
-RANK_LIMIT_S = 30.0
 SETTLE_S = 0.2  # so long after a first failure another may be heard that came first
 # What a rank says whose only trouble is that another has gone, or keeps it waiting.
 _PEER = re.compile(

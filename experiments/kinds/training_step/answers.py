@@ -5,17 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-
-@dataclass(frozen=True, slots=True)
-class Errors:
-    """How far tensors lie from their references. Errors are relative L2 norms; None where one could not be formed."""
-
-    overall: float | None  # over all tensors as one vector
-    worst: float | None
-    worst_name: str
-    tensors: int
-    not_finite: tuple[str, ...]
-    reference_norm: float
+from experiments.harness.tensor_errors import Errors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,10 +7,12 @@ from typing import TypeAlias
 
 from experiments.evidence.candidate import Candidate, Checks, Failure, Gate, Memory, PhasePeak, Sample
 from experiments.evidence.vocabulary import Mark, Role
+from experiments.harness import rounding
 from experiments.harness.experiment import Forecast, Json
 from experiments.harness.kind import Answered, Findings, Seen
+from experiments.harness.tensor_errors import Errors
 from experiments.kinds.training_step import gate_bounds
-from experiments.kinds.training_step.answers import Errors, GateAnswer, MeasureAnswer
+from experiments.kinds.training_step.answers import GateAnswer, MeasureAnswer
 from experiments.kinds.training_step.ledger import ledger
 from experiments.kinds.training_step.ledger.ledger_settings import for_candidate
 from experiments.kinds.training_step.model_subject import ModelSubject
@@ -190,7 +192,7 @@ def _gate(
     """One gate's answer; None when it was not run. Gradients that are not finite were compared, and failed."""
     if errors is None and not lost:
         return None
-    return gate_bounds.gate(
+    return rounding.gate(
         against=against,
         error=_overall(errors),
         bound=bound,

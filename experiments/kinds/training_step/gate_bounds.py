@@ -9,19 +9,10 @@ twice. Inside a matrix product sums are kept in fp32, whose chain is as long as 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
-from experiments.evidence.candidate import Gate
+from experiments.harness.rounding import UNIT_ROUNDOFF
 from experiments.models.registered_config import DecoderShape
 
-UNIT_ROUNDOFF: Mapping[str, float] = {
-    "float64": 2.0**-53,
-    "float32": 2.0**-24,
-    "tf32": 2.0**-11,
-    "float16": 2.0**-11,
-    "bfloat16": 2.0**-8,
-}
-SMALLEST_NORMAL: Mapping[str, float] = {"float16": 2.0**-14, "bfloat16": 2.0**-126, "float32": 2.0**-126}
 ROUNDINGS_PER_LAYER = 10  # q k v, scores, mix, o, norm, gate-up product, down, residual
 ROUNDINGS_OUTSIDE = 3  # embedding, last norm, head
 
@@ -43,22 +34,3 @@ def update_bound(gradient_bound: float, optimizer: str, weight_norm: float, upda
     carried = 2 * math.sqrt(gradient_bound / math.pi) if optimizer == "adamw" else gradient_bound
     rounded = UNIT_ROUNDOFF["float32"] * weight_norm / update_norm if update_norm > 0 else 0.0
     return carried + 2 * rounded
-
-
-def gate(
-    *, against: str, error: float | None, bound: float, repeated: float | None, tensors: int, worst: str, formula: str
-) -> Gate:
-    """The answer of one gate. The tolerance is the larger of the A/A error (`repeated`) and the bound from the dtype.
-
-    An error that could not be formed (a NaN, a missing reference) never passes.
-    """
-    tolerance = max(bound, repeated or 0.0)
-    return Gate(
-        passed=error is not None and math.isfinite(error) and error <= tolerance,
-        against=against,
-        error=error,
-        tolerance=tolerance,
-        yardstick=f"max(A/A error {'unknown' if repeated is None else f'{repeated:.1e}'}, {formula} = {bound:.1e})",
-        tensors=tensors,
-        worst=worst,
-    )

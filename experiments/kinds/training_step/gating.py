@@ -13,11 +13,13 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from experiments.harness import reference
 from experiments.harness.finiteness import finite_or_none, not_finite
 from experiments.harness.launch.outcome import EnterPhase
-from experiments.kinds.training_step import dtype_watch, reference
-from experiments.kinds.training_step.answers import Errors, GateAnswer, ReferenceAnswer, Underflow
-from experiments.kinds.training_step.gate_bounds import SMALLEST_NORMAL
+from experiments.harness.rounding import SMALLEST_NORMAL
+from experiments.harness.tensor_errors import Errors
+from experiments.kinds.training_step import dtype_watch
+from experiments.kinds.training_step.answers import GateAnswer, ReferenceAnswer, Underflow
 from experiments.kinds.training_step.program import Program
 from experiments.kinds.training_step.worker import WorkerContext
 from experiments.mechanisms import decoder_float64

@@ -111,7 +111,8 @@ class TrainingStepKind(Kind[TrainingWorkload, ModelSubject, GateAnswer, MeasureA
 
     def still_there(self, task: Task, scratch: Path) -> bool:
         """Whether the oracle's gradients, or the baseline's and its update, are whole on the disk."""
-        from experiments.kinds.training_step import gating, reference
+        from experiments.harness import reference
+        from experiments.kinds.training_step import gating
 
         names = (gating.ORACLE,) if task.kind == "reference" else (gating.GRADIENTS, gating.UPDATE)
         return all(reference.is_whole(scratch / name) for name in names)

@@ -1,1 +1,1 @@
-"""The checks and the mutants of each conformance page, one module a page."""
+"""The conformance pages of this topic, one folder a page, and what several of them use in `shared/`."""

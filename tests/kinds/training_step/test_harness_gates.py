@@ -6,6 +6,7 @@ import math
 
 import pytest
 
+from experiments.harness import rounding
 from experiments.kinds.training_step import gate_bounds
 from experiments.models import registered_config
 
@@ -22,12 +23,12 @@ def test_coarser_formats_may_err_more_and_deeper_models_too() -> None:
 
 def test_the_bound_holds_a_wrong_gradient_out() -> None:
     """A factor of two, or a tenth of the gradient gone, is far outside what any format's rounding allows."""
-    for dtype in gate_bounds.UNIT_ROUNDOFF:
+    for dtype in rounding.UNIT_ROUNDOFF:
         assert gate_bounds.rounding_bound(dtype, QWEN, 8192) < 0.1
 
 
 def answer(error: float | None, bound: float = 0.01, repeated: float | None = 0.0) -> bool:
-    return gate_bounds.gate(
+    return rounding.gate(
         against="fp32", error=error, bound=bound, repeated=repeated, tensors=1, worst="w", formula="f"
     ).passed
 

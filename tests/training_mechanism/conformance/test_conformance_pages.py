@@ -20,11 +20,11 @@ from experiments.conformance.results import PageResult
 
 @pytest.fixture(scope="module", name="frameworks")
 def fixture_frameworks() -> Mapping[str, Framework]:
-    return running.prepare({})
+    return running.prepare("training_mechanism", {})
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", few(3, catalogue.IDS))
+@pytest.mark.parametrize("page", few(3, catalogue.ids()))
 def test_a_page_passes_and_no_fault_survives(page: str, frameworks: Mapping[str, Framework]) -> None:
     result = running.run_page(catalogue.load(page), frameworks, seed=20)
     assert result.status == "passed", result.reason
@@ -35,13 +35,13 @@ def test_a_page_passes_and_no_fault_survives(page: str, frameworks: Mapping[str,
     assert by_value >= 0.75 * len(result.mutants), [one.how for one in result.mutants]
 
 
-@pytest.mark.parametrize("page", catalogue.IDS)
+@pytest.mark.parametrize("page", catalogue.ids())
 def test_each_page_is_held_against_torch_alone_too(page: str) -> None:
     assert sum(not check.needs for check in catalogue.load(page).checks) >= 4
 
 
 def test_transformers_and_accelerate_are_each_an_oracle() -> None:
-    needs = [need for page in catalogue.IDS for check in catalogue.load(page).checks for need in check.needs]
+    needs = [need for page in catalogue.ids() for check in catalogue.load(page).checks for need in check.needs]
     assert needs.count("transformers") >= 7
     assert needs.count("accelerate") >= 3
 

@@ -1,0 +1,1 @@
+"""Int8 weights: a product from a quarter of the weight's bytes."""

@@ -1,0 +1,1 @@
+"""What several pages of this topic hold their mechanisms against."""
