@@ -203,9 +203,11 @@ def test_where_the_watcher_was_killed_the_next_launch_starts_another() -> None:
         first = process_group._WATCHERS[0].process
         first.kill()
         first.wait()
-        assert group.wait(group.start(return_at_once)) == 3
-        assert process_group._WATCHERS[0].process.pid != first.pid
-        assert process_group._WATCHERS[0].process.poll() is None
+        member = group.start(return_at_once)
+        second = process_group._WATCHERS[0].process
+        assert second.pid != first.pid
+        assert group.wait(member) == 3
+        assert second.poll() is None  # and it was not taken for an orphan
 
 
 def test_the_watcher_goes_with_a_parent_that_ends_by_itself(tmp_path: Path) -> None:

@@ -16,9 +16,7 @@ import time
 
 from experiments.harness.launch.child_voice import BLOCK, Heard, speak, tail_of
 from experiments.harness.launch.outcome import Outcome, Work
-from experiments.harness.process_group import Member, ProcessGroup
-
-LOOK_S = 0.1  # how often a child is looked at where no file says that it is dead
+from experiments.harness.process_group import LOOK_S, Member, ProcessGroup
 
 
 def run_forked(work: Work, *, time_limit_s: float) -> Outcome:
@@ -58,12 +56,11 @@ def _listen(read_end: int, child: Member, heard: Heard, deadline: float) -> bool
 
     A process that the child has forked holds the pipe open as well: its end would never come.
     """
-    watched = [read_end] if child.death is None else [read_end, child.death]
     while True:
         left = deadline - time.perf_counter()
         if left <= 0:
             return True
-        ready, _, _ = select.select(watched, [], [], left if child.death is not None else min(left, LOOK_S))
+        ready, _, _ = select.select([read_end, *child.watched], [], [], left if child.watched else min(left, LOOK_S))
         if read_end in ready:
             block = os.read(read_end, BLOCK)
             if not block:

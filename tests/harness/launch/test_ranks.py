@@ -59,7 +59,8 @@ def summed(seat: Seat) -> Work:
     return work
 
 
-def test_ranks_meet_and_every_answer_is_kept() -> None:
+@pytest.mark.race
+def test_ranks_meet_and_every_answer_is_kept(repetition: int) -> None:
     outcome = run_ranks(summed, ranks=3, time_limit_s=60)
     assert outcome.died is None
     assert outcome.result == {"rank": 0, "sum": [0, 111, 222, 333]}
@@ -123,7 +124,8 @@ def test_a_rank_out_of_memory_is_the_candidates_out_of_memory() -> None:
     assert outcome.died.message.startswith("rank 0: ")
 
 
-def test_a_rank_that_is_killed_in_a_collective_is_named_and_not_the_one_that_misses_it() -> None:
+@pytest.mark.race
+def test_a_rank_that_is_killed_in_a_collective_is_named_and_not_the_one_that_misses_it(repetition: int) -> None:
     def work(seat: Seat) -> Work:
         def run(enter: EnterPhase) -> Mapping[str, JsonValue]:
             with joined(seat, "cpu"):
@@ -141,7 +143,8 @@ def test_a_rank_that_is_killed_in_a_collective_is_named_and_not_the_one_that_mis
     assert outcome.died.message.startswith("rank 1: ended by SIGKILL")
 
 
-def test_a_rank_that_hangs_ends_with_the_others_within_the_limit() -> None:
+@pytest.mark.race
+def test_a_rank_that_hangs_ends_with_the_others_within_the_limit(repetition: int) -> None:
     outcome = start(answer, 1, stay, rank_limit_s=SHORT_S)
     assert outcome.died is not None
     assert (outcome.died.phase, outcome.died.kind) == ("backward", "TimeLimit")
@@ -190,8 +193,9 @@ def _die_when(other: Path) -> Mapping[str, JsonValue]:
     os._exit(3)
 
 
+@pytest.mark.race
 @pytest.mark.skipif(sys.platform != "linux", reason="the watcher of a killed parent needs /proc")
-def test_a_killed_parent_leaves_no_rank(tmp_path: Path) -> None:
+def test_a_killed_parent_leaves_no_rank(tmp_path: Path, repetition: int) -> None:
     program = (
         "import os, sys, time\nfrom pathlib import Path\n"
         "from experiments.harness.launch.ranks import run_ranks\n"
