@@ -20,7 +20,10 @@ from experiments.harness import process_group
 from experiments.harness.launch.process import run_forked
 from experiments.harness.process_group import ProcessGroup
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux finds a descendant that left its group")
+pytestmark = [
+    pytest.mark.race,
+    pytest.mark.skipif(sys.platform != "linux", reason="only Linux finds a descendant that left its group"),
+]
 
 
 def return_at_once() -> int:
