@@ -161,7 +161,7 @@ def install_checks(session: nox.Session) -> None:
     pin = PROFILES["TRAIN-CPU"].torch
     assert pin is not None
     with plainly(session):
-        settings = index_settings.resolve(index_settings.Options(), os.environ)
+        settings = index_settings.resolve(index_settings.IndexOptions(), os.environ)
         places = torch_wheel.sources(pin, settings)
         torch = torch_wheel.choose(pin, platform.python_version(), host_facts.system(), places)
     location = session.virtualenv.location

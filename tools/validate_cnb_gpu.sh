@@ -11,7 +11,7 @@ set -u
 
 root=$(cd "$(dirname "$0")/.." && pwd) || exit 1
 begun=$(date -u +%Y-%m-%dT%H:%M:%SZ)
-profile=${TMLAB_IMAGE_PROFILE:-TRAIN-CUDA-MECHANISM}
+profile=${TMLAB_IMAGE_PROFILE:-} # without it and without --profile: what the environment of $python was made for
 summary=
 python=${PYTHON:-python3}
 accept=
@@ -38,7 +38,7 @@ while [ $# -gt 0 ]; do
   esac
   shift 2
 done
-case $profile in *[!A-Z0-9-]* | '') usage "the id of a profile" "$profile" ;; esac
+case $profile in *[!A-Z0-9-]*) usage "the id of a profile" "$profile" ;; esac
 case $accept in *[!A-Za-z0-9.\ -]*) usage "the id of a check after --accept" "$accept" ;; esac
 case $summary in
   '') summary=${TMLAB_RUNS:-$root/runs}/gpu-validation.json ;;
@@ -47,6 +47,10 @@ case $summary in
 esac
 [ "$summary" = "${summary%/}" ] && [ ! -d "$summary" ] || usage "a file for the summary" "$summary, a folder"
 cd "$root" || exit 1
+if [ -z "$profile" ]; then
+  profile=$("$python" -m tools.environments.preflight.gpu_validation_steps here 2>/dev/null) || profile=
+  [ -n "$profile" ] || usage "--profile ID, or a Python of an environment that the installer made" "neither, $python has no stamp"
+fi
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/tmlab-validate.XXXXXX") || exit 1
 trap 'rm -rf "$work"' EXIT

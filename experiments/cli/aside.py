@@ -6,68 +6,68 @@ A fork and no thread: what is begun here imports, waits and starts children, and
 from __future__ import annotations
 
 import multiprocessing
-import os
 import signal
-import warnings
 from collections.abc import Callable
+from contextlib import ExitStack
+from multiprocessing.connection import wait
 from types import TracebackType
 from typing import Generic, Self, TypeVar
 
+from experiments.harness.process_group import ProcessGroup
 from tools.environments.errors import LabError
 
 T = TypeVar("T")
-PATIENCE_S = 10.0  # for what was interrupted to end its own children
+PATIENCE_S = 10.0  # for what was interrupted to clean up
 
 
 class Aside(Generic[T]):
     """`with Aside(call) as begun: ...; begun.result()`. What it still does when the block is left is interrupted."""
 
     def __init__(self, call: Callable[[], T]) -> None:
-        self._answer, answering = multiprocessing.Pipe(duplex=False)
-
-        def work() -> None:
-            try:
-                said: tuple[bool, T | LabError] = (True, call())
-            except LabError as error:
-                said = (False, error)
-            except KeyboardInterrupt:
-                return
-            answering.send(said)
-
-        self._process = multiprocessing.get_context("fork").Process(target=work, daemon=False)
-        with warnings.catch_warnings():
-            # Python 3.12 warns of threads at fork. Imported libraries keep idle ones; no lock of ours is held here.
-            warnings.simplefilter("ignore", DeprecationWarning)
-            self._process.start()
-        answering.close()
+        self._call = call
+        self._answer, self._answering = multiprocessing.Pipe(duplex=False)
+        self._group = ProcessGroup()
+        self._left = ExitStack()
 
     def __enter__(self) -> Self:
+        with ExitStack() as left, self._answering:
+            left.enter_context(self._answer)
+            left.enter_context(self._group)
+            self._member = self._group.start(self._work)
+            left.callback(self._group.interrupt, self._member, PATIENCE_S)
+            self._left = left.pop_all()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._process.is_alive() and self._process.pid is not None:
-            os.kill(self._process.pid, signal.SIGINT)
-            self._process.join(PATIENCE_S)
-            self._process.kill()
-        self._process.join()
-        self._answer.close()
+        self._left.close()
 
     def result(self) -> T:
         """What the call returned; waits for it. Raises its LabError, and one where it came to no end of its own."""
         try:
+            if self._answer not in wait([self._answer, *self._member.watched]):
+                raise EOFError  # it is dead, and something it has forked holds the pipe
             held, value = self._answer.recv()
         except EOFError:
-            self._process.join()
             raise LabError(
                 wanted="an answer of the process that looks at this machine",
-                found=f"it ended with {self._process.exitcode}",
+                found=f"it ended with {self._group.wait(self._member)}",
                 next="try again; if it ends so twice: python tools/environment_preflight.py",
                 where="preflight",
             ) from None
-        self._process.join()
+        self._group.wait(self._member)
         if not held:
             raise value
         result: T = value
         return result
+
+    def _work(self) -> int:
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # an interrupted preflight removes its folders
+        self._answer.close()
+        try:
+            said: tuple[bool, T | LabError] = (True, self._call())
+        except LabError as error:
+            said = (False, error)
+        self._answering.send(said)
+        return 0

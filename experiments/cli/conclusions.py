@@ -10,12 +10,13 @@ The record's rules say by which version of the conclusions: an experiment's `con
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from experiments.cli import discovery
 from experiments.evidence import rules, source
-from experiments.evidence.conclusion import Claim
+from experiments.evidence.conclusion import Claim, Decision
 from experiments.evidence.record import Record
 from experiments.evidence.rules.rule_set import Known, Rules
 from experiments.evidence.superseding import Concluded
@@ -54,15 +55,15 @@ def check(record: Record, known: Known = rules.KNOWN) -> Check:
         claims, decision = concluded(experiment, record, own)
     except NOTHING as error:
         return Check(ID, "blocked", wanted, f"nothing can be concluded: {ascii(error)[:80]}", NEW_RUN)
-    if record.decision != decision:
+    dated = record.identity.rules == 1  # it wrote neither sentences as data nor what a claim rests on
+    if _told(record.decision, dated) != _told(decision, dated):
         return Check(ID, "blocked", wanted, f"another decision: {record.decision.sentence[:80]!a}", NEW_RUN)
-    same = _grounds_and_all if record.identity.rules > 1 else _bare
-    written, drawn = (Counter(map(same, found)) for found in (record.claims, claims))
-    lost, rest = [*(drawn - written).elements()], [*(written - drawn).elements()]
+    written, drawn = ([_bare(claim, dated) for claim in found] for found in (record.claims, claims))
+    lost, rest = _beyond(drawn, written), _beyond(written, drawn)
     if lost:
-        return Check(ID, "blocked", wanted, f"not among its claims: {lost[0][1][:80]!a}", NEW_RUN)
+        return Check(ID, "blocked", wanted, f"not among its claims: {lost[0].statement[:80]!a}", NEW_RUN)
     if rest:
-        return Check(ID, "blocked", wanted, f"a claim that does not follow: {rest[0][1][:80]!a}", NEW_RUN)
+        return Check(ID, "blocked", wanted, f"a claim that does not follow: {rest[0].statement[:80]!a}", NEW_RUN)
     return Check(ID, "ok", wanted, f"decision recomputed, claims recomputed: {len(claims)}")
 
 
@@ -127,10 +128,22 @@ def concluded(experiment: AnyExperiment, record: Record, by: Rules = rules.CURRE
     return CONCLUDE[by.conclusions](experiment)(observed)
 
 
-def _grounds_and_all(claim: Claim) -> tuple[str, str, tuple[str, ...], tuple[str, ...]]:
-    """A claim without its level. A record of rules 1 did not write what its claims rest on."""
-    return *_bare(claim), claim.rests_on
+def _told(decision: Decision, dated: bool) -> Decision:
+    return replace(decision, said=None) if dated else decision
 
 
-def _bare(claim: Claim) -> tuple[str, str, tuple[str, ...]]:
-    return claim.kind, claim.statement, claim.candidates
+def _bare(claim: Claim, dated: bool) -> Claim:
+    """A claim as an experiment draws it: before grading; of rules 1 without what their records did not write."""
+    bare = replace(claim, level=None, limits=())
+    return replace(bare, said=None, rests_on=()) if dated else bare
+
+
+def _beyond(found: Sequence[Claim], others: Sequence[Claim]) -> list[Claim]:
+    """The claims that are not among the others, each of which counts once."""
+    rest, beyond = list(others), []
+    for claim in found:
+        if claim in rest:
+            rest.remove(claim)
+        else:
+            beyond.append(claim)
+    return beyond

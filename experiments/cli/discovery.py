@@ -13,17 +13,40 @@ from typing import Any
 import experiments
 from experiments.cli.broken import broken
 from tools.environments.errors import EXIT_USAGE, LabError
+from tools.environments.profile_session import OWN_COMMANDS
 
 MODULE = "experiment"
 
 
 def packages() -> dict[str, str]:
-    """Experiment name -> its package (`experiments.<topic>.<name>`), in order of name, found by looking at folders."""
-    found = {}
+    """Experiment name -> its package (`experiments.<topic>.<name>`), in order of name, found by looking at folders.
+
+    LabError with both folders where two topics have an experiment of one name.
+    """
+    found: dict[str, str] = {}
     for folder in experiments.__path__:
         for path in sorted(Path(folder).glob(f"*/*/{MODULE}.py")):
-            found[path.parent.name] = f"experiments.{path.parent.parent.name}.{path.parent.name}"
+            name, package = path.parent.name, f"experiments.{path.parent.parent.name}.{path.parent.name}"
+            if name in found:
+                raise _taken(name, f"{_folder(found[name])} and {_folder(package)}", package)
+            if name in OWN_COMMANDS:
+                raise _taken(name, f"{_folder(package)}, and the lab's own command of that name", package)
+            found[name] = package
     return dict(sorted(found.items()))
+
+
+def _taken(name: str, found: str, package: str) -> LabError:
+    folder = _folder(package)
+    return LabError(
+        wanted="a name of its own for each experiment, whatever its topic: runs and records go by it",
+        found=found,
+        next=f"git mv {folder} {folder.rpartition('/')[0]}/NEW_NAME, and give its EXPERIMENT that name",
+        where=name,
+    )
+
+
+def _folder(package: str) -> str:
+    return package.replace(".", "/")
 
 
 def load(name: str) -> Any:

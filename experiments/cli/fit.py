@@ -77,7 +77,9 @@ def _refuse_cpu(profile: Profile, profiles: Iterable[Profile]) -> None:
         raise LabError(
             wanted="a profile that runs on a card",
             found=f"{profile.id}, which does not",
-            next=f"give --profile {likely[0] if likely else 'TRAIN-CUDA-MECHANISM'}",
+            next=f"give --profile {' or '.join(likely)}"
+            if likely
+            else "python tools/environment_preflight.py --list-profiles",
             where="--profile",
             code=EXIT_USAGE,
         )

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from experiments.cli import conclusions, discovery, finding, kind_check
+from experiments.cli import conclusions, discovery, finding, kind_check, sentences_check
 from experiments.cli.printing import emit, place, say, status, table
 from experiments.evidence import index, labels, rules, superseding, verifying
 from experiments.evidence.index import Entry
@@ -75,13 +75,14 @@ def valid(record: Record, known: Known) -> Check:
 def recomputed(record: Record, registered: verifying.Registered, known: Known = rules.KNOWN) -> tuple[Check, ...]:
     """Every question about a record that reads.
 
-    What its own rules compute again, whether its words are its kind's, what its experiment concludes, and whether newer
-    rules would decide otherwise.
+    What its own rules compute again, whether its words are its kind's, what its experiment concludes, how that is said,
+    and whether newer rules would decide otherwise.
     """
     return (
         *verifying.verify(record, registered, known=known),
         kind_check.check(record),
         conclusions.check(record, known),
+        sentences_check.check(record),
         superseding.check(record, conclusions.again, known),
     )
 

@@ -9,6 +9,7 @@ import argparse
 import signal
 import sys
 from collections.abc import Sequence
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -82,8 +83,7 @@ def run(args: argparse.Namespace) -> int:
     if len(ready) > 1:
         return run_each.every(ready, how)
     (only,) = ready
-    measure = lambda heard: run_each.measure(only, heard)  # noqa: E731
-    return run_each.alone(only.request.experiment, only.request.label, measure, how)
+    return run_each.alone(only.request.experiment, only.request.label, partial(run_each.measure, only), how)
 
 
 def _resume(args: argparse.Namespace, how: How) -> int:

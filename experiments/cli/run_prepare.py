@@ -92,7 +92,7 @@ def _look_and_import(
     with Aside(look) as begun:
         for other in asked:
             with contextlib.suppress(LabError):  # the preflight's words come first; preparing says it again
-                preparing.import_torch(other.request.experiment, note)
+                preparing.import_torch(other.request.experiment, note, other.profile.id)
         return begun.result()
 
 

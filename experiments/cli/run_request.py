@@ -88,8 +88,8 @@ def _mode_of(experiment: AnyExperiment, args: argparse.Namespace, registry: Regi
 
 
 def _on_a_card(experiment: AnyExperiment, registry: Registry) -> str:
-    cards = [profile.id for profile in registry.having(experiment.name) if profile.gpu is not None]
-    return f"give --profile {cards[0]}, or " if cards else ""
+    cards = [profile for profile in registry.having(experiment.name) if profile.gpu is not None]
+    return f"{profile_check.offer(cards)}, or " if cards else ""
 
 
 def _cap_of(value: float | None) -> float | None:

@@ -26,10 +26,10 @@ def show_record(record: Record, standing: str | None = None) -> None:
             say(line)
         for note in own.notes:
             say(f"  {note}")
-    if own is None or record.runtime.devices:
+    head, rows = record_text.table(record)
+    if own is None or (record.runtime.devices and not set(head) <= set(own.columns)):
         if own is not None:
             say()
-        head, rows = record_text.table(record)
         for line in table(head, rows):
             say(line)
     if not_drawn:
@@ -65,8 +65,6 @@ def own_table(record: Record) -> Any:
     LabError where it has one that is broken.
     """
     if record.identity.experiment not in discovery.packages():
-        return None
-    if record.runtime.devices and not any(candidate.numerics for candidate in record.candidates):
         return None
     draw = getattr(discovery.load(record.identity.experiment), "table", None)
     return draw(record) if draw is not None else None

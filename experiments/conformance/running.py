@@ -57,8 +57,7 @@ def run(
         results = [one(pages[0])]
         done(results[0])
     else:
-        _import_ahead()
-        results = side_by_side.run(pages, one, at_once, done)
+        results = side_by_side.run(pages, one, at_once, done, _import_ahead)
     return RunResult(tuple(results), versions(frameworks), seed)
 
 

@@ -8,14 +8,12 @@ order and on any number of cores. The frameworks were not used before it, so no 
 from __future__ import annotations
 
 import multiprocessing
-import signal
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
-from multiprocessing.context import ForkProcess
 
 from experiments.conformance.results import PageResult
+from experiments.harness.process_group import Member, ProcessGroup
 from tools.environments.errors import LabError
 
 Run = Callable[[str], PageResult]
@@ -24,66 +22,72 @@ Run = Callable[[str], PageResult]
 @dataclass(frozen=True, slots=True)
 class _Helper:
     page: str
-    process: ForkProcess
+    process: Member
     answer: Connection
 
+    def has_ended(self, ready: Sequence[object]) -> bool:
+        """Whether its answer, or word of its death, is among what is ready."""
+        return self.answer in ready or any(one in ready for one in self.process.watched)
 
-def run(pages: Sequence[str], one: Run, at_once: int, done: Callable[[PageResult], object]) -> list[PageResult]:
+
+def run(
+    pages: Sequence[str],
+    one: Run,
+    at_once: int,
+    done: Callable[[PageResult], object],
+    meanwhile: Callable[[], object] = lambda: None,
+) -> list[PageResult]:
     """`one(page)` for each page, in their order; `done` is told each as soon as all before it are finished.
 
+    `meanwhile` is called once behind the start of the first page: what it imports, the later ones find imported.
     LabError where a fork ends without a result; what `one` raised is shown by the fork itself.
     """
     waiting = list(reversed(pages))
-    running: dict[Connection, _Helper] = {}
+    running: list[_Helper] = []
     found: dict[str, PageResult] = {}
     told = 0
-    try:
+    with ProcessGroup() as group:
         while waiting or running:
             while waiting and len(running) < at_once:
-                helper = _start(waiting.pop(), one)
-                running[helper.answer] = helper
-            for answer in (ready for ready in wait([*running]) if isinstance(ready, Connection)):
-                helper = running[answer]
-                found[helper.page] = _result(helper)
-                del running[answer]
+                running.append(_start(group, waiting.pop(), one))
+                if running[-1].page == pages[0]:
+                    meanwhile()
+            deaths = [death for helper in running for death in helper.process.watched]
+            ready = wait([*(helper.answer for helper in running), *deaths])
+            for helper in [helper for helper in running if helper.has_ended(ready)]:
+                found[helper.page] = _result(group, helper)
+                running.remove(helper)
             while told < len(pages) and pages[told] in found:
                 done(found[pages[told]])
                 told += 1
-    finally:
-        for helper in running.values():
-            helper.process.kill()
-            helper.process.join()
     return [found[page] for page in pages]
 
 
-def _start(page: str, one: Run) -> _Helper:
+def _start(group: ProcessGroup, page: str, one: Run) -> _Helper:
     answer, answering = multiprocessing.Pipe(duplex=False)
 
-    def work() -> None:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
+    def work() -> int:
         answer.close()
         answering.send(one(page))
+        return 0
 
-    process = multiprocessing.get_context("fork").Process(target=work, daemon=True)
-    with warnings.catch_warnings():
-        # Python 3.12 warns of threads at fork. Imported libraries keep idle ones; no lock of ours is held here.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        process.start()
-    answering.close()
-    return _Helper(page, process, answer)
+    with answering:
+        return _Helper(page, group.start(work), answer)
 
 
-def _result(helper: _Helper) -> PageResult:
+def _result(group: ProcessGroup, helper: _Helper) -> PageResult:
     try:
+        if not helper.answer.poll():
+            raise EOFError  # it is dead, and something it has forked holds the pipe
         result: PageResult = helper.answer.recv()
     except EOFError:
-        helper.process.join()
         raise LabError(
             wanted="a page that comes to an end",
-            found=f"its process ended with {helper.process.exitcode} and without a result",
+            found=f"its process ended with {group.wait(helper.process)} and without a result",
             next=f"run it by itself: python tools/test_framework_conformance.py --page {helper.page} --try-here",
             where=helper.page,
         ) from None
-    helper.process.join()
-    helper.answer.close()
+    finally:
+        helper.answer.close()
+    group.wait(helper.process)
     return result

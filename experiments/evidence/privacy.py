@@ -19,6 +19,7 @@ from experiments.evidence.codec import hints
 from experiments.evidence.digests import digest_of
 from experiments.evidence.private_shapes import clean_shapes
 from experiments.evidence.record import Record
+from experiments.evidence.sentences import CLAUSE
 from experiments.evidence.vocabulary import NAME_PATTERN, Pattern
 from tools.environments.layout import ROOT
 
@@ -32,6 +33,8 @@ SECRET_NAME = re.compile(
 # Identifiers this repository gives: a user who happens to be called "torch" must not garble them.
 IDENTIFIERS = frozenset({("Check", "id"), ("Report", "profile"), ("Report", "registry_digest"), ("Report", "accepted")})
 IDENTIFIERS |= {("Source", "scope"), ("Backend", "name"), ("Workload", "name"), ("Workload", "dtype")}
+# Texts made of this repository's templates and of arguments: where these hold no name, neither do the texts.
+SAID = frozenset({("Claim", "statement"), ("Decision", "sentence"), ("Limit", "reason"), ("Limit", "lift")})
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +106,15 @@ def _clean_value(value: Any, known: Known, names: bool = True) -> Any:
             for name, annotation in hints(kind).items()
             if not _closed(annotation)
         }
+        if changed.get("said") is not None and changed["said"] == getattr(value, "said", None):
+            texts = (name for name in changed if (kind.__name__, name) in SAID)
+            changed |= {name: _clean_value(getattr(value, name), known, names=False) for name in texts}
         return replace(value, **changed)
     if isinstance(value, str):
         return clean_text(value, known, names=names)
     if isinstance(value, Mapping):
-        return {key: _clean_value(item, known, names) for key, item in value.items()}
+        ours = {"code"} if value.keys() == CLAUSE else set()
+        return {key: _clean_value(item, known, names and key not in ours) for key, item in value.items()}
     if isinstance(value, tuple | list):
         return tuple(_clean_value(item, known, names) for item in value)
     return value

@@ -1,5 +1,6 @@
-"""How anything is measured: workloads, candidates in their own processes, journal, statistics, gates, records.
+"""The engine: how anything is measured. Candidates in their own processes, journal, order, statistics, grade, record.
 
 Adding an experiment touches nothing here: it is a folder whose `experiment.py` exposes `EXPERIMENT` (see
-`experiment.Experiment`) and a worker module that builds the step to be measured.
+`experiment.Experiment`) and a worker module that builds the candidates. Nor does adding a kind of measurement: it is a
+folder of `experiments.kinds` (see `kind.Kind`).
 """

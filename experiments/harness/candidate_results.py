@@ -17,8 +17,8 @@ from experiments.evidence.record import Calibration, Quantity
 from experiments.evidence.rules import CURRENT
 from experiments.evidence.vocabulary import CandidateStatus, Mark
 from experiments.harness.experiment import AnyExperiment, CandidateSpec, Forecast
-from experiments.harness.fork import Outcome
 from experiments.harness.kind import Answered, AnyKind, Findings, Seen
+from experiments.harness.launch.outcome import Outcome
 from experiments.harness.plan import Plan
 from experiments.harness.schedule import Task
 

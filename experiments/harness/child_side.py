@@ -10,8 +10,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from experiments.harness.fork import EnterPhase
 from experiments.harness.kind import GateT, MeasureT
+from experiments.harness.launch.outcome import EnterPhase
 
 if TYPE_CHECKING:
     from experiments.harness.tasks import Job

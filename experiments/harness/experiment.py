@@ -52,7 +52,7 @@ class CandidateSpec:
     """One way of doing the workload. `settings` is all the worker needs to build it; JSON values only.
 
     `unavailable` says why it cannot run on this device: it is then recorded as skipped, with that reason.
-    `dtype` is the widest-error number format it computes in: the gradient gate's bound follows from it.
+    `dtype` is the widest-error number format it computes in: the bounds of its gates follow from it.
     One that is not `timed` goes through its gates only: how long a wrong control takes tells nobody anything.
     """
 

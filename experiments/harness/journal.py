@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Self
 
 from experiments.evidence.vocabulary import JsonValue
-from experiments.harness.fork import Outcome
+from experiments.harness.launch.outcome import Outcome
 from tools.environments.errors import LabError
 
 NAME = "journal.jsonl"

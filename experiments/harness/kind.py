@@ -29,7 +29,9 @@ from experiments.evidence.vocabulary import Role
 from experiments.harness.experiment import Answer, CandidateSpec, Experiment, Forecast, Json, Options
 from experiments.harness.kind_options import KindOption
 from experiments.harness.kind_words import KindWords
+from experiments.harness.launch.ranks import RANK_LIMIT_S
 from experiments.harness.measured_workload import WorkloadT, check_repetition
+from tools.environments.errors import LabError
 
 if TYPE_CHECKING:
     from experiments.harness.plan import Plan
@@ -87,7 +89,7 @@ class Findings:
     numerics: Numerics | None = None
     settings: Json = field(default_factory=dict)  # found out while it ran, such as the version of somebody else's code
     probes: Mapping[str, Answer] = field(default_factory=dict)  # answers that are not told in `numerics`
-    failure: Failure | None = None  # of a candidate whose every task came to its end: a loss that is not finite
+    failure: Failure | None = None  # of a candidate whose every task came to its end: numbers that are not finite
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +130,7 @@ class Kind(RecordedKind, ABC, Generic[WorkloadT, SubjectT, GateT, MeasureT]):
     options: ClassVar[tuple[KindOption, ...]] = ()  # what `run` takes for this kind, besides what it takes for all
     sentences: ClassVar[Templates] = {}  # what its experiments say alike, as templates by code
     ratios: ClassVar[Mapping[str, str]] = {}  # a predicted ratio to the baseline -> the quantity it is the ratio of
+    rank_limit_s: ClassVar[float] = RANK_LIMIT_S  # a rank that dies or hangs ends the others within it
     leaves: ClassVar[str] = "what one task of the run leaves for another"  # on the disk, while a run lasts
 
     def refuse_unsound(self) -> None:
@@ -153,7 +156,15 @@ class Kind(RecordedKind, ABC, Generic[WorkloadT, SubjectT, GateT, MeasureT]):
 
     def workload_from(self, name: str, knobs: Mapping[str, object]) -> WorkloadT:
         """Read a workload back from a plan's or a record's knobs. Raises LabError for one of another kind."""
-        return from_json(self.workload, {"name": name, **to_json(knobs)}, "workload")
+        try:
+            return from_json(self.workload, {"name": name, **to_json(knobs)}, "workload")
+        except LabError as error:
+            raise LabError(
+                wanted=f"a workload of kind {self.word}: {error.wanted}",
+                found=error.found,
+                next="name a run or a record of that kind, or update this checkout: git pull",
+                where=error.where,
+            ) from error
 
     def smaller(self, workload: WorkloadT) -> WorkloadT | None:
         """The next step down the ladder after an out-of-memory; None at its end, or where there is no ladder."""

@@ -1,6 +1,6 @@
 """The plan of a run: everything that decides what is measured, as one value that begins the journal.
 
-A resumed run reads it back and goes on; whatever must not have changed in between (model, sources, torch, device) is
+A resumed run reads it back and goes on; whatever must not have changed in between (subject, sources, torch, device) is
 compared here, and the first difference stops it.
 """
 
@@ -111,7 +111,7 @@ def refuse_unwritable(specs: Sequence[CandidateSpec], workload: MeasuredWorkload
             raise LabError(
                 wanted="a name for each candidate: its own, on one line, of at most 120 characters",
                 found=f"{spec.name[:60]!r}, {'taken twice' if spec.name in seen else f'{len(spec.name)} characters'}",
-                next="take the registered workload, or another --batch; nothing was measured",
+                next="take the registered workload, or one with fewer knobs changed; nothing was measured",
                 where="the plan",
             )
         seen.add(spec.name)

@@ -1,4 +1,4 @@
-"""Everything a run needs before its first task: profile and preflight, model, device, candidates, plan."""
+"""Everything a run needs before its first task: profile and preflight, subject, device, candidates, plan."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from experiments.evidence.subject import ProfileFacts
 from experiments.evidence.vocabulary import RunMode
 from experiments.harness import plan as plans
 from experiments.harness.experiment import AnyExperiment, CandidateSpec, DeviceFacts, DeviceKind, Options
-from experiments.harness.fork import run_forked
 from experiments.harness.kind import SubjectRequest
+from experiments.harness.launch import doors
+from experiments.harness.launch.process import run_forked
 from experiments.harness.measured_workload import MeasuredWorkload
 from experiments.harness.plan import Plan
 from tools.environments.errors import LabError
@@ -67,6 +68,7 @@ def resolve(request: RunRequest) -> Found:
             next=f"register a workload of {kind.word} in {request.experiment.name}, or give it another kind",
             where=f"{request.experiment.name}, workload {request.workload.name}",
         )
+    doors.refuse_unknown(kind.launch(request.workload))
     subject = request.subject.resolve()
     kind.check(request.workload, subject, request.options)
     return Found(subject)
@@ -89,7 +91,7 @@ def prepare(
     if request.mode == "dry_run":
         device = DeviceFacts(kind=where, torch=None, bf16_native=True, tf32=where == "cuda")  # what a plan may hope for
     else:
-        import_torch(experiment, note)
+        import_torch(experiment, note, profile.id)
         device = device or ask_device(where, request.options.cap_gib)
     created_at = _now()
     specs = with_twin(experiment.candidates(workload, device, request.options))
@@ -138,7 +140,7 @@ def _now() -> str:
 def again(begun: Plan[Any], experiment: AnyExperiment, folder: str, note: Callable[[str], None]) -> Prepared:
     """Prepare an interrupted run from its plan. Raises LabError when something is not as it was."""
     subject = experiment.kind.again(begun)
-    import_torch(experiment, note)
+    import_torch(experiment, note, begun.profile.id)
     device = ask_device(begun.device.kind, begun.options.cap_gib)
     plans.refuse_changed(begun, source.look(CURRENT.scope_of(folder)), device)
     return Prepared(plan=begun, subject=subject)
@@ -154,7 +156,7 @@ def with_twin(specs: tuple[CandidateSpec, ...]) -> tuple[CandidateSpec, ...]:
     return tuple(out)
 
 
-def import_torch(experiment: AnyExperiment, note: Callable[[str], None]) -> None:
+def import_torch(experiment: AnyExperiment, note: Callable[[str], None], profile: str) -> None:
     """Import what every child will need, once. Runs no operation. Raises LabError where torch does not import."""
     if "torch" not in sys.modules:
         note("importing torch and transformers")
@@ -166,7 +168,7 @@ def import_torch(experiment: AnyExperiment, note: Callable[[str], None]) -> None
         raise LabError(
             wanted="an environment with torch and transformers",
             found=str(error).splitlines()[0],
-            next="use the profile's own: python tools/install_environment_profile.py --profile TRAIN-CPU",
+            next=f"use the profile's own: python tools/install_environment_profile.py --profile {profile}",
         ) from error
 
 

@@ -18,10 +18,12 @@ import atexit
 import contextlib
 import ctypes
 import os
+import select
 import signal
 import subprocess
 import sys
 import threading
+import time
 import traceback
 import warnings
 from collections.abc import Callable
@@ -30,9 +32,11 @@ from types import FrameType, TracebackType
 from typing import NoReturn, Self
 
 from experiments.harness import process_watch
+from tools.environments.errors import EXIT_INTERRUPTED
 
 HELD = (signal.SIGINT, signal.SIGTERM)
 SET_SUBREAPER, GET_SUBREAPER = 36, 37  # of prctl(2)
+LOOK_S = 0.1  # how often a member is looked at where no file says that it is dead
 Body = Callable[[], int]
 
 
@@ -42,6 +46,11 @@ class Member:
 
     pid: int
     death: int | None
+
+    @property
+    def watched(self) -> tuple[int, ...]:
+        """What to wait for besides its words: `death`, if there is one."""
+        return () if self.death is None else (self.death,)
 
     def is_dead(self) -> bool:
         """Whether it has ended; its exit code is still to be asked for."""
@@ -78,7 +87,8 @@ class ProcessGroup:
     def start(self, body: Body) -> Member:
         """Fork a member that runs `body` and exits with what it returns. Raises OSError where no process can be had.
 
-        `body` may as well never return, and execute another program. SIGINT and SIGTERM have their plain meaning in it.
+        `body` may as well never return, and execute another program. SIGINT and SIGTERM have their plain meaning in it,
+        unless it takes them for itself.
         """
         sys.stdout.flush()
         sys.stderr.flush()
@@ -103,13 +113,23 @@ class ProcessGroup:
         _look_at(member.pid)
         process_watch.send(-member.pid, signal.SIGKILL)
         self._end_orphans()
-        _watcher().say(b"-%d\n" % member.pid)
+        for watcher in _WATCHERS:
+            watcher.say(b"-%d\n" % member.pid)
         code = os.waitstatus_to_exitcode(os.waitpid(member.pid, 0)[1])
         del self._members[member.pid]
         _MEMBERS.discard(member.pid)
         if member.death is not None:
             os.close(member.death)
         return code
+
+    def interrupt(self, member: Member, patience_s: float) -> None:
+        """Ask a member that is still there to end by itself (SIGINT), and give it that long. `end` is to follow."""
+        if member.pid not in self._members:
+            return
+        process_watch.send(member.pid, signal.SIGINT)
+        until = time.monotonic() + patience_s
+        while not member.is_dead() and (left := until - time.monotonic()) > 0:
+            select.select(member.watched, [], [], left if member.watched else min(left, LOOK_S))
 
     def end(self) -> None:
         """End every member and all that they started; returns when they are gone."""
@@ -226,9 +246,14 @@ def _live(body: Body, line: int) -> NoReturn:
         for number in HELD:
             signal.signal(number, signal.SIG_DFL)
         code = body()
+    except KeyboardInterrupt:
+        code = EXIT_INTERRUPTED
     except BaseException:
         traceback.print_exc()
     finally:
+        with contextlib.suppress(BaseException):
+            sys.stdout.flush()
+            sys.stderr.flush()
         os._exit(code)
 
 

@@ -1,4 +1,4 @@
-"""Which profile a run is held against, and the preflight report that is true when it begins."""
+"""Which profile a run is checked against, and the preflight report that is true when it begins."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from experiments.evidence.subject import ProfileFacts
 from experiments.evidence.vocabulary import RunMode
@@ -20,29 +21,45 @@ from tools.environments.registry.registry import Registry
 
 
 def choose(experiment: AnyExperiment, registry: Registry, wanted: str | None, mode: RunMode | None) -> Profile:
-    """The profile asked for, else the one this environment was made for, else the first that suits the run mode.
+    """The profile asked for, else the one this environment was made for; without a stamp, the only one that suits.
 
-    Raises LabError (wrong usage) for a profile that is unknown or does not run this experiment.
+    A plan may be made anywhere: in the environment of another profile it is made as where there is no stamp. Raises
+    LabError (wrong usage) with the choices where nothing decides, and for a profile that is unknown or does not run
+    this experiment.
     """
-    asked = None if wanted is None else registry.get(wanted)
     able = registry.having(experiment.name)
-    if not able or (asked is not None and asked not in able):
-        names = [profile.id for profile in able]
-        raise LabError(
-            wanted=f"a profile that runs {experiment.name}: {', '.join(names) or 'the registry names none'}",
-            found=wanted or "none",
-            next=f"give --profile {names[0]}" if names else "name it among the `experiments` of a profile's entry",
-            where="--profile",
-            code=EXIT_USAGE,
-        )
-    if asked is not None:
-        return asked
+    if wanted is not None:
+        asked = registry.get(wanted)
+        return asked if asked in able else _refuse(experiment, able, wanted)
+    suited = tuple(profile for profile in able if mode != "real_gpu" or profile.gpu is not None)
     here = _of_this_environment()
-    for profile in able:
-        if profile.id == here and (mode != "real_gpu" or profile.layer == "cuda"):
-            return profile
-    layer = "cuda" if mode == "real_gpu" else "cpu"
-    return next((profile for profile in able if profile.layer == layer), able[0])
+    own = [profile for profile in suited if profile.id == here]
+    if own:
+        return own[0]
+    if here is not None and mode != "dry_run":
+        return _refuse(experiment, suited, f"the environment of {here}")
+    usual = suited if mode == "real_gpu" else tuple(profile for profile in able if profile.gpu is None) or able
+    if len(usual) == 1:
+        return usual[0]
+    return _refuse(experiment, usual, "none given, and this environment has no stamp that says which it is")
+
+
+def offer(profiles: Sequence[Profile]) -> str:
+    """`give --profile A or B`, for the last line of a finding."""
+    return f"give --profile {' or '.join(profile.id for profile in profiles)}"
+
+
+def _refuse(experiment: AnyExperiment, choices: Sequence[Profile], found: str) -> NoReturn:
+    names = ", ".join(profile.id for profile in choices) or "the registry names none"
+    raise LabError(
+        wanted=f"a profile that runs {experiment.name}: {names}",
+        found=found,
+        next=f"in the environment of one of them, or {offer(choices)}"
+        if choices
+        else "name it among the `experiments` of a profile's entry",
+        where="--profile",
+        code=EXIT_USAGE,
+    )
 
 
 def default_mode(profile: Profile) -> RunMode:

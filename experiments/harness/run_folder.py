@@ -13,7 +13,7 @@ from experiments.evidence import labels
 from experiments.harness import journal
 from tools.environments.errors import LabError
 
-SCRATCH = "scratch"  # reference gradients while the run lasts
+SCRATCH = "scratch"  # what one task leaves for another while the run lasts
 
 
 def free_label(experiment: str) -> str:

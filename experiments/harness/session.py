@@ -17,8 +17,9 @@ from experiments.harness import journal, recording
 from experiments.harness import plan as plans
 from experiments.harness.events import Listener
 from experiments.harness.experiment import AnyExperiment
-from experiments.harness.fork import DISK_FULL, Outcome, run_forked
 from experiments.harness.journal import Journal, Story
+from experiments.harness.launch import doors
+from experiments.harness.launch.outcome import DISK_FULL, Outcome
 from experiments.harness.plan import Plan
 from experiments.harness.preparing import Prepared
 from experiments.harness.run_folder import SCRATCH, resume_command
@@ -117,7 +118,9 @@ def _fork(experiment: AnyExperiment, prepared: Prepared, task: Task, scratch: Pa
         child=experiment.kind.child,
         worker=experiment.worker,
     )
-    return run_forked(job, time_limit_s=TIME_LIMIT_S)
+    kind = experiment.kind
+    launch = kind.launch(prepared.plan.workload)
+    return doors.run(job, launch, time_limit_s=TIME_LIMIT_S, rank_limit_s=kind.rank_limit_s)
 
 
 def _reference_is_lost(

@@ -60,6 +60,6 @@ def common(job: Job) -> dict[str, Any]:
         "cap_gib": plan.options.cap_gib,
         "threads": plan.threads,
         "peer_path": None if plan.options.peer_path is None else Path(plan.options.peer_path),
-        "rank": job.rank,
-        "ranks": job.ranks,
+        "rank": 0 if job.seat is None else job.seat.rank,
+        "ranks": 1 if job.seat is None else job.seat.ranks,
     }

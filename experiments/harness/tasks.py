@@ -13,7 +13,8 @@ from experiments.evidence.vocabulary import JsonValue
 from experiments.harness.child_side import ChildSide
 from experiments.harness.device import calibration
 from experiments.harness.experiment import CandidateSpec
-from experiments.harness.fork import EnterPhase
+from experiments.harness.launch.outcome import EnterPhase
+from experiments.harness.launch.ranks import Seat
 from experiments.harness.plan import Plan
 from experiments.harness.schedule import DEVICE, Task
 from experiments.harness.task_context import TaskContext
@@ -24,7 +25,7 @@ DEVICE_SPEC = CandidateSpec(name=DEVICE, role="candidate", settings={})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One task, ready to be run in a child; with `ranks` above one, in as many, each with its own `rank`."""
+    """One task, ready to be run in a child, or in several ranks, each with a seat of its own."""
 
     task: Task
     plan: Plan[Any]
@@ -32,14 +33,21 @@ class Job:
     scratch: Path  # what one task of the run leaves for another
     child: str  # module of the kind's child side
     worker: str  # the experiment's own module
-    rank: int = 0
-    ranks: int = 1
+    seat: Seat | None = None  # of one rank in a launch of several
 
     def __call__(self, enter: EnterPhase) -> Mapping[str, JsonValue]:
         """Do it. Whatever goes wrong is raised: the launch turns it into an outcome."""
         enter("load")
         if self.task.kind == "calibration":
             return self._calibrate()
+        if self.seat is None:
+            return self._do(enter)
+        from experiments.harness.launch.rendezvous import joined
+
+        with joined(self.seat, self.plan.device.kind):
+            return self._do(enter)
+
+    def _do(self, enter: EnterPhase) -> Mapping[str, JsonValue]:
         side: ChildSide[Any, Any, Any] = import_module(self.child).CHILD
         context = side.context(self)
         context.prepare()

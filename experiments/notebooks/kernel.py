@@ -46,7 +46,7 @@ def refuse(profile: Profile, mode: str, kernel: Check, report: Report) -> None:
         raise LabError(
             wanted="a CUDA profile for real_gpu",
             found=profile.id,
-            next='set PROFILE to one, such as "TRAIN-CUDA-MECHANISM", or RUN_MODE = "cpu_mechanism"',
+            next='set PROFILE to one that has a card, or RUN_MODE = "cpu_mechanism"',
             where="RUN_MODE stays dry_run",
         )
     bad = [kernel] if kernel.status == "blocked" else []

@@ -130,6 +130,7 @@ def test_output_that_nobody_reads_is_no_error() -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.race
 def test_interrupted_is_130(tmp_path: Path) -> None:
     code = (
         "import sys, time\nfrom experiments.cli import entry, listing\n"

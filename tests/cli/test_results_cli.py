@@ -18,6 +18,7 @@ from experiments.cli import results as results_command
 from experiments.evidence import labels, source, store
 from experiments.evidence.record import Record
 from experiments.evidence.rules.v2 import statistics
+from experiments.evidence.sentences import decision, say
 from tools.environments.errors import LabError
 from tools.environments.layout import ROOT
 
@@ -125,16 +126,21 @@ def forged() -> dict[str, Record]:
     better = (*record.candidates[:2], replace(record.candidates[2], summary=prettier), record.candidates[3])
     quiet = tuple(replace(floor, relative=0.0) for floor in record.noise_floors)
     kind = tuple(replace(c, verdict="faster") for c in record.comparisons)
-    eve = replace(record.decision, sentence="see /" + "home/eve/notes")
+    eve = replace(record, decision=decision("adopt", say({"a": "see {place}"}, "a", place="/" + "home/eve/notes")))
+    free = replace(record.claims[0], statement="100 x faster on any card")
     return {
         "record.summaries": replace(record, candidates=better),
         "record.comparisons": replace(record, noise_floors=quiet),
         "record.comparisons ": replace(record, comparisons=kind),
-        "record.privacy": replace(record, decision=eve),
+        "record.privacy": eve,
+        "record.sentences": replace(record, claims=(free, *record.claims[1:])),
     }
 
 
-@pytest.mark.parametrize("check", ["record.summaries", "record.comparisons", "record.comparisons ", "record.privacy"])
+@pytest.mark.parametrize(
+    "check",
+    ["record.summaries", "record.comparisons", "record.comparisons ", "record.privacy", "record.sentences"],
+)
 def test_a_forged_record_is_found_out(check: str, capsys: pytest.CaptureFixture[str], places: Path) -> None:
     path = labels.record_path(NAME, LABEL)
     path.parent.mkdir(parents=True)

@@ -86,10 +86,8 @@ def test_what_one_is_refused_for_is_refused_for_all_before_anything_is_measured(
 
 
 def test_one_that_fails_does_not_cost_the_other(forks: Zygote, tmp_path: Path) -> None:
-    runs = tmp_path / "runs"
-    runs.mkdir()
-    (runs / FIRST).write_text("a file where its folder should be")
-    zygote = forks.at(runs)
+    zygote = forks.at(tmp_path)
+    (tmp_path / FIRST).write_text("a file where its folder should be")
     done = zygote.run("run", FIRST, SECOND, *SMALL, "--run-label", "L")
     assert done.code == 1
     assert f"blocked runs/{FIRST}" in done.stderr
@@ -97,13 +95,13 @@ def test_one_that_fails_does_not_cost_the_other(forks: Zygote, tmp_path: Path) -
         [FIRST, "L", "blocked"],
         [SECOND, "L", "cpu_mechanism"],
     ]
-    assert store.read(runs / SECOND / "L" / "record.json").evidence_level == "cpu_mechanism"
+    assert store.read(tmp_path / SECOND / "L" / "record.json").evidence_level == "cpu_mechanism"
 
     told = zygote.run("run", FIRST, SECOND, *SMALL, "--run-label", "M", "--json")
     assert told.code == 1
     blocked, record = json.loads(told.stdout)
     assert (blocked["status"], blocked["experiment"], blocked["run_label"]) == ("blocked", FIRST, "M")
-    assert record == store.read(runs / SECOND / "M" / "record.json").to_json()
+    assert record == store.read(tmp_path / SECOND / "M" / "record.json").to_json()
 
 
 @pytest.mark.parametrize("how", ["", "--json", "--json-events"])

@@ -43,7 +43,7 @@ def test_a_gpu_record_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
         "out of memory in backward",
         "loss head",
         "noise floor",
-        "says          checkpointing frees 46 GiB after forward",
+        "says          every layer peaks at 12.00 GiB allocated, none at 58.00",
         "does not say  anything about loss quality",
         "or other cards",
         "→ --workload fit-8gib",

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from experiments.conformance import catalogue, command, recording, running
+from experiments.conformance import catalogue, command, recording, report_lines, running
 from experiments.conformance.frameworks import Framework
 from experiments.conformance.page import Mutant
 from experiments.evidence import store
@@ -171,14 +172,24 @@ def test_a_label_is_used_once(runs: Path, capsys: pytest.CaptureFixture[str]) ->
     assert run("--page", "optimizer", "--run-label", "../up") == 2
 
 
+@pytest.mark.parametrize(
+    ("pages", "module", "name"),
+    [(("cross_entropy",), running, "run_page"), (("cross_entropy", "attention"), report_lines, "page_line")],
+)
 def test_an_interrupted_run_leaves_no_half_record(
-    runs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    pages: tuple[str, ...],
+    module: ModuleType,
+    name: str,
+    runs: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(running, "run_page", interrupt)
-    assert run("--all-part02", "--run-label", "cut") == 130
+    monkeypatch.setattr(module, name, interrupt)
+    asked = [part for page in pages for part in ("--page", page)]
+    assert run(*asked, "--run-label", "cut", "--no-mutants") == 130
     assert "no record was written" in capsys.readouterr().err
     assert not list(runs.rglob("*.json")) if runs.exists() else True
 

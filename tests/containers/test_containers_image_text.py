@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from tools.containers import image_text, naming
-from tools.containers.image_text import CPU, GPU, KINDS, Kind
+from tools.containers.image_text import CPU, GPU, KINDS, ImageKind
 from tools.environments.layout import ROOT
 from tools.environments.registry import registry
 from tools.rendering import __main__ as documents
@@ -46,7 +46,7 @@ def test_the_two_dockerfiles_differ_in_what_a_gpu_asks_for_alone() -> None:
 
 
 @BOTH
-def test_a_dockerfile_holds_what_every_image_here_has(kind: Kind) -> None:
+def test_a_dockerfile_holds_what_every_image_here_has(kind: ImageKind) -> None:
     text = image_text.dockerfile(kind, KNOWN)
     stages = re.findall(r"^FROM \S+ AS (\S+)$", text, re.MULTILINE)
     assert stages == ["base", "plan", "torch", "packages", "lab"]
@@ -64,7 +64,7 @@ def test_a_dockerfile_holds_what_every_image_here_has(kind: Kind) -> None:
 
 
 @BOTH
-def test_code_comes_after_packages_and_the_commit_last(kind: Kind) -> None:
+def test_code_comes_after_packages_and_the_commit_last(kind: ImageKind) -> None:
     text = image_text.dockerfile(kind, KNOWN)
     order = ["torch.sh", "packages.sh", "--adopt", "COPY . ./", 'ARG COMMIT=""']
     places = [text.index(part) for part in order]
@@ -72,7 +72,7 @@ def test_code_comes_after_packages_and_the_commit_last(kind: Kind) -> None:
 
 
 @BOTH
-def test_conda_s_file_gives_python_and_isolation_alone(kind: Kind) -> None:
+def test_conda_s_file_gives_python_and_isolation_alone(kind: ImageKind) -> None:
     content = yaml.safe_load(image_text.conda_file(kind, KNOWN))
     profile = KNOWN.get(kind.profile)
     assert content["name"] == profile.environment

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -63,12 +62,10 @@ def test_the_first_call_makes_it_and_hands_over(clone: Path, index: Index) -> No
 
 
 def test_a_second_call_only_looks(made: Path, index: Index) -> None:
-    begin = time.monotonic()
     code, out, err = call(made, "nox", **environ(index))
     assert (code, err) == (7, "")
     assert json.loads(out)["arguments"] == []
-    assert index.asked == []
-    assert time.monotonic() - begin < 2  # 0.1 s on an idle machine; the ratio stands in the benchmarks
+    assert index.asked == []  # 0.1 s on an idle machine, which the benchmarks watch
 
 
 @pytest.mark.race
@@ -117,13 +114,11 @@ def test_ctrl_c_ends_it_with_130(clone: Path, index: Index) -> None:
 
 
 def test_an_index_that_does_not_answer_is_told_soon(clone: Path) -> None:
-    begin = time.monotonic()
     code, out, err = call(clone, "nox", **environ(TMLAB_INDEX_URL="http://me:secret@127.0.0.1:9/simple"))
     assert (code, out) == (1, "")
     assert err.splitlines()[1].startswith("blocked")
     assert "TMLAB_INDEX_URL" in err.splitlines()[-1]
     assert "secret" not in err
-    assert time.monotonic() - begin < 20
     assert not (clone / ".envs" / "automation" / "automation-stamp.json").exists()
 
 

@@ -130,6 +130,7 @@ def test_an_error_that_is_not_the_output_s_keeps_its_traceback() -> None:
     assert "Traceback" in called("-c", code).stderr
 
 
+@pytest.mark.race
 def test_a_ctrl_c_before_main_is_one_word() -> None:
     code = (
         "import sys, time; from tools.environments import command_line as c\n"

@@ -30,7 +30,7 @@ def test_without_options_the_smoke_workload_of_every_experiment_runs(profile: Pr
     assert profile_session.preflight_command(profile, options) == [profile_session.PREFLIGHT, "--profile", "TRAIN-CPU"]
 
 
-def test_conformance_has_a_command_line_of_its_own_behind_the_one_start_of_the_others(profile: Profile) -> None:
+def test_conformance_has_a_command_line_of_its_own(profile: Profile) -> None:
     both = dataclasses.replace(profile, experiments=("first", "conformance", "second"))
     measured, conformance = profile_session.after_install(both, profile_session.parse(["--run-label", "L"]))
     own = "tools/test_framework_conformance.py --all-part02 --require-passed --profile TRAIN-CPU"

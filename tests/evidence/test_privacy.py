@@ -19,6 +19,7 @@ from experiments.evidence.candidate import Failure
 from experiments.evidence.privacy import Known, clean_text, findings, known_here
 from experiments.evidence.record import Record
 from experiments.evidence.runtime import Peer
+from experiments.evidence.sentences import decision, say
 from tools.environments.layout import ROOT
 from tools.environments.model import Check
 
@@ -48,6 +49,7 @@ POISON = (
     f"https://{SECRETS['endpoint']}/api?key=1 {SECRETS['mail']} git@github.com:alice_the_tester/lab.git "
     "10.11.12.13:8080 password: hunter2hunter2 plain-looking-secret-value node7.cluster.internal"
 )
+TEXTS = ("statement", "sentence", "reason", "lift")
 PRIVATE = (
     *SECRETS.values(),
     "somebody_else",
@@ -146,7 +148,7 @@ def test_a_secret_in_any_free_text_is_cleaned_away() -> None:
         poisoned = privacy.clean(planted(record, path, POISON), KNOWN)
         told = json.dumps(poisoned.to_json())
         # identifiers of ours keep user and host names (a user may be called "torch"), nothing else
-        allowed = {"alice_the_tester", "gpu-box-17"} if _identifier(path) else set()
+        allowed = {"alice_the_tester", "gpu-box-17"} if _identifier(path) or _said(record, path) else set()
         left = [secret for secret in PRIVATE if secret in told and secret not in allowed]
         assert left == [], (number, path)
 
@@ -157,6 +159,17 @@ def _identifier(path: tuple[Any, ...]) -> bool:
         or "accepted" in path
         or path[:2] in (("source", "scope"), ("backend", "name"), ("workload", "name"), ("workload", "dtype"))
     )  # fmt: skip
+
+
+def _said(record: Any, path: tuple[Any, ...]) -> bool:
+    """A text that templates of ours make of arguments which hold nothing private; the code of a clause in it."""
+    if path[-1] == "code" and "said" in path:
+        return True
+    for key in path[:-1]:
+        record = getattr(record, key) if is_dataclass(record) else record[key]
+        if is_dataclass(record) and getattr(record, "said", None) is not None and path[-1] in TEXTS:
+            return True
+    return False
 
 
 def test_the_file_itself_is_clean_and_still_valid(tmp_path: Path) -> None:
@@ -268,6 +281,24 @@ def test_a_user_called_like_a_word_of_ours_does_not_break_the_record(tmp_path: P
     written = store.write(record, tmp_path / "record.json", known)
     assert written.evidence_level == record.evidence_level
     assert store.read(tmp_path / "record.json").source.scope == record.source.scope
+
+
+def test_a_user_called_like_a_word_of_a_template_does_not_garble_the_sentence() -> None:
+    sentence = say({"peaks": "{candidate} peaks{more}", "more": ": {what}"}, "peaks", candidate="a", more=[])
+    record = gpu_record(decision=decision("adopt", sentence))
+    assert privacy.clean(record, Known(users=("peaks",))).decision == record.decision
+    cleaned = privacy.clean(record, Known(users=("peaks", "a"))).decision
+    assert cleaned.sentence.startswith("<user> ")
+    assert cleaned.said is not None
+    assert cleaned.said.arguments["candidate"] == "<user>"
+
+
+def test_the_code_of_a_clause_is_a_word_of_ours() -> None:
+    inner = say({"peaks": ": {what}"}, "peaks", what="peaks")
+    record = gpu_record(decision=decision("adopt", say({"outer": "it{more}"}, "outer", more=[inner])))
+    said = privacy.clean(record, Known(users=("peaks",))).decision.said
+    assert said is not None
+    assert said.arguments == {"more": ({"code": "peaks", "arguments": {"what": "<user>"}},)}
 
 
 def test_the_snapshot_keeps_allow_listed_settings_and_withholds_the_rest() -> None:

@@ -134,7 +134,11 @@ def test_without_its_rules_nothing_of_a_record_is_called_ok_that_they_compute(h2
         assert (found[name].status, found[name].wanted) == ("warning", "rules version 2")
         assert found[name].found == "not recomputed: this checkout has no rules version 1"
         assert found[name].repair == "update this checkout: git pull"
-    assert {name for name, check in found.items() if check.status == "ok"} == {"record.workload", "record.privacy"}
+    assert {name for name, check in found.items() if check.status == "ok"} == {
+        "record.workload",
+        "record.privacy",
+        "record.kind",
+    }
     with pytest.raises(LabError, match="rules version 1"):
         rules.of(h200, elsewhere)
 

@@ -144,6 +144,7 @@ write_once.write_once(Path(sys.argv[1]), b"x" * 5000, "here")
 """
 
 
+@pytest.mark.race
 def test_a_kill_while_writing_leaves_no_record_and_a_later_write_succeeds(tmp_path: Path) -> None:
     path = tmp_path / "record.json"
     child = subprocess.Popen([sys.executable, "-c", KILLED, path], cwd=ROOT, stdout=subprocess.PIPE, text=True)

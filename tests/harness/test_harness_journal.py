@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from stages import count
 
 from experiments.harness import journal
-from experiments.harness.fork import Outcome
 from experiments.harness.journal import Journal
+from experiments.harness.launch.outcome import Outcome
 from tools.environments.errors import LabError
 
 OK = Outcome(status="ok", result={"loss": 1.0}, died=None, wall_s=0.1)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from experiments.harness import journal, run_folder
-from experiments.harness.fork import Outcome
 from experiments.harness.journal import Journal
+from experiments.harness.launch.outcome import Outcome
 from tools.environments.errors import LabError
 
 NAME = "some_experiment"

@@ -17,7 +17,7 @@ import pytest
 
 from experiments.evidence.vocabulary import JsonValue
 from experiments.harness import process_group
-from experiments.harness.fork import run_forked
+from experiments.harness.launch.process import run_forked
 from experiments.harness.process_group import ProcessGroup
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux finds a descendant that left its group")
@@ -203,15 +203,17 @@ def test_where_the_watcher_was_killed_the_next_launch_starts_another() -> None:
         first = process_group._WATCHERS[0].process
         first.kill()
         first.wait()
-        assert group.wait(group.start(return_at_once)) == 3
-        assert process_group._WATCHERS[0].process.pid != first.pid
-        assert process_group._WATCHERS[0].process.poll() is None
+        member = group.start(return_at_once)
+        second = process_group._WATCHERS[0].process
+        assert second.pid != first.pid
+        assert group.wait(member) == 3
+        assert second.poll() is None  # and it was not taken for an orphan
 
 
 def test_the_watcher_goes_with_a_parent_that_ends_by_itself(tmp_path: Path) -> None:
     program = (
         "from experiments.harness import process_group\n"
-        "from experiments.harness.fork import run_forked\n"
+        "from experiments.harness.launch.process import run_forked\n"
         "run_forked(lambda enter: {}, time_limit_s=60)\n"
         "print(process_group._WATCHERS[0].process.pid)\n"
     )

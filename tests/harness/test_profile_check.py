@@ -29,9 +29,9 @@ def test_the_registry_says_which_profiles_have_an_experiment() -> None:
 
 @pytest.mark.parametrize(
     ("mode", "expected"),
-    [(None, "TRAIN-CPU"), ("cpu_mechanism", "TRAIN-CPU"), ("real_gpu", "TRAIN-CUDA-MECHANISM")],
+    [(None, "TRAIN-CPU"), ("cpu_mechanism", "TRAIN-CPU"), ("dry_run", "TRAIN-CPU")],
 )
-def test_unasked_the_first_that_suits_the_run_mode(mode: profile_check.RunMode | None, expected: str) -> None:
+def test_unasked_the_only_one_that_suits_the_run_mode(mode: profile_check.RunMode | None, expected: str) -> None:
     assert profile_check.choose(EXPERIMENT, REGISTRY, None, mode).id == expected
 
 
@@ -39,7 +39,7 @@ def test_the_environment_s_own_profile_comes_first(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(profile_check, "_of_this_environment", lambda: "TRAIN-CUDA130-MECHANISM")
     assert profile_check.choose(EXPERIMENT, REGISTRY, None, "real_gpu").id == "TRAIN-CUDA130-MECHANISM"
     monkeypatch.setattr(profile_check, "_of_this_environment", lambda: "TRAIN-CPU")
-    assert profile_check.choose(EXPERIMENT, REGISTRY, None, "real_gpu").id == "TRAIN-CUDA-MECHANISM"
+    assert profile_check.choose(EXPERIMENT, REGISTRY, None, "cpu_mechanism").id == "TRAIN-CPU"
 
 
 def test_a_profile_without_the_experiment_is_refused_with_those_that_have_it() -> None:

@@ -261,6 +261,7 @@ def test_a_dry_run_of_a_rung_is_real(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "--sequence" in capsys.readouterr().out
 
 
+@pytest.mark.race
 def test_an_interrupt_reaches_the_child(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The stand-in answers SIGTERM as a run does: it says its last word and exits with 130."""
     program = tmp_path / "python"

@@ -55,7 +55,7 @@ def request(profile: str, base: str, **changes: Any) -> build.BuildRequest:
     certificate = os.environ.get("TMLAB_CA_FILE") or os.environ.get("SSL_CERT_FILE")
     given: dict[str, Any] = {
         "profile": KNOWN.get(profile),
-        "settings": index_settings.resolve(index_settings.Options(), os.environ),
+        "settings": index_settings.resolve(index_settings.IndexOptions(), os.environ),
         "base_image": base,
         "certificate": Path(certificate) if certificate else None,
         "network": os.environ.get("TMLAB_BUILD_NETWORK", ""),

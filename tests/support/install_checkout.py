@@ -342,7 +342,9 @@ def real(folder: Path) -> Checkout:
         shutil.copytree(ROOT / name, checkout.root / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(ROOT / "experiments", checkout.root / "experiments", ignore=shutil.ignore_patterns("__pycache__"))
     profile = registry.load().get("TRAIN-CPU")
-    request = planning.Request(profile.id, settings=index_settings.resolve(index_settings.Options(), os.environ))
+    request = planning.InstallRequest(
+        profile.id, settings=index_settings.resolve(index_settings.IndexOptions(), os.environ)
+    )
     try:
         planning_facts.choose_torch(profile, request, PYTHON, ROOT)
     except LabError as error:

@@ -21,7 +21,8 @@ from experiments.evidence.record import Record
 from experiments.evidence.runtime_snapshot import collect
 from experiments.harness import candidate_results, recording
 from experiments.harness.experiment import AnyExperiment, Options
-from experiments.harness.fork import Outcome, run_forked
+from experiments.harness.launch.outcome import Outcome
+from experiments.harness.launch.process import run_forked
 from experiments.harness.plan import Plan
 from experiments.harness.preparing import with_twin
 from experiments.harness.schedule import Task

@@ -20,13 +20,16 @@ from experiments.evidence.candidate import (
     Sample,
     ScalerTrace,
 )
-from experiments.evidence.conclusion import Claim, Decision
 from experiments.evidence.digests import digest_of
 from experiments.evidence.record import Calibration, Identity, Procedure, Record
 from experiments.evidence.rules.v2 import statistics
 from experiments.evidence.runtime import Device, Host, Image, RuntimeSnapshot, Threads
+from experiments.evidence.sentences import Sentence, claim, decision, say
 from experiments.evidence.subject import Backend, Model, ProfileFacts, Source, Tokenizer, Workload
 from experiments.kinds.training_step.kind import QUANTITIES
+from experiments.kinds.training_step.step_sentences import SENTENCES
+from experiments.training_mechanism.activation_checkpointing.sentences import SENTENCES as CHECKPOINTING
+from experiments.training_mechanism.mixed_precision_backward.sentences import SENTENCES as PRECISION
 from tools.environments.model import Check, Report
 
 DIGEST = "sha256:" + "ab" * 32
@@ -36,6 +39,26 @@ GATE = Gate(passed=True, against="none", error=1e-4, tolerance=1e-3, yardstick="
 WANTED = ("finite", "gradient", "update")
 GATES = Checks(finite=True, wanted=WANTED, gates={"gradient": GATE, "update": GATE})
 H200 = Device(index=0, name="NVIDIA H200", memory_bytes=150 * 10**9, compute_capability="9.0", uuid_hash=DIGEST)
+
+PEAKS = say(
+    SENTENCES,
+    "peaks",
+    candidate="every layer",
+    peak_bytes=12 * 2**30,
+    baseline="none",
+    baseline_bytes=58 * 2**30,
+    more=[say(SENTENCES, "after_forward", held_bytes=12 * 2**30, baseline="none", baseline_bytes=58 * 2**30)],
+)
+TAKES = say(SENTENCES, "step_takes", candidate="every layer", ratio=1.22, baseline="none", verdict="slower")
+FREES = say(SENTENCES, "frees_for_time", candidate="every layer", share=0.79, ratio=1.22)
+TWICE, ROUNDING = say(CHECKPOINTING, "computed_twice"), say(PRECISION, "within_rounding")
+SKIPPED = say(PRECISION, "step_skipped", step=1, skips=1, scale_before=65536.0, scale_after=32768.0)
+
+
+def agree(name: str, baseline: str, because: Sentence) -> Sentence:
+    """That a candidate's gradients are the baseline's."""
+    size = say(SENTENCES, "largest_error", error=1e-4, candidate=name)
+    return say(SENTENCES, "gradients_agree", candidates=[name], baseline=baseline, size=size, because=because)
 
 
 def samples(base_ms: float, seed: int, rounds: int = 3, steps: int = 5) -> tuple[Sample, ...]:
@@ -252,21 +275,11 @@ def _gpu() -> Record:
         noise_floors=statistics.noise_floors(candidates, QUANTITIES),
         comparisons=statistics.comparisons(candidates, QUANTITIES),
         claims=(
-            Claim(
-                kind="memory",
-                rests_on=("peak_allocated_bytes",),
-                statement="checkpointing frees 46 GiB after forward",
-                candidates=("every layer",),
-            ),
-            Claim(kind="time", rests_on=("step_ms",), statement="it costs 22 % time", candidates=("every layer",)),
-            Claim(
-                kind="gradient_equivalence",
-                rests_on=("gradient",),
-                statement="the gradients agree",
-                candidates=("every layer",),
-            ),
+            claim("memory", PEAKS, ("every layer",), ("peak_allocated_bytes",)),
+            claim("time", TAKES, ("every layer",), ("step_ms",)),
+            claim("gradient_equivalence", agree("every layer", "none", TWICE), ("every layer",), ("gradient",)),
         ),
-        decision=Decision(code="adopt_if_memory_bound", sentence="Take it when memory is what is short."),
+        decision=decision("adopt_if_memory_bound", FREES),
     )
 
 
@@ -306,18 +319,8 @@ def _cpu() -> Record:
         noise_floors=statistics.noise_floors(candidates, QUANTITIES),
         comparisons=statistics.comparisons(candidates, QUANTITIES),
         claims=(
-            Claim(
-                kind="scaler_semantics",
-                rests_on=("scaler",),
-                statement="one step skipped, state untouched",
-                candidates=("fp16 + scaler",),
-            ),
-            Claim(
-                kind="gradient_equivalence",
-                rests_on=("gradient",),
-                statement="gradients ok",
-                candidates=("fp16 + scaler",),
-            ),
+            claim("scaler_semantics", SKIPPED, ("fp16 + scaler",), ("scaler",)),
+            claim("gradient_equivalence", agree("fp16 + scaler", "fp32", ROUNDING), ("fp16 + scaler",), ("gradient",)),
         ),
-        decision=Decision(code="numerics_ok", sentence="Semantics hold."),
+        decision=decision("numerics_ok", say(PRECISION, "numerics_only", parts=[say(PRECISION, "scaler_skips")])),
     )

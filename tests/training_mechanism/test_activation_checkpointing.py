@@ -18,7 +18,8 @@ from torch.autograd.graph import saved_tensors_hooks
 from experiments.conformance import catalogue, mutation
 from experiments.evidence.codec import to_json
 from experiments.harness.experiment import Forecast, Options
-from experiments.harness.fork import Outcome, run_forked
+from experiments.harness.launch.outcome import Outcome
+from experiments.harness.launch.process import run_forked
 from experiments.kinds.training_step import gating
 from experiments.kinds.training_step.ledger.ledger_fit import fit
 from experiments.kinds.training_step.program import TrainingStep

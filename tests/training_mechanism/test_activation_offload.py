@@ -19,7 +19,7 @@ from experiments.conformance.page import Mutant
 from experiments.evidence.candidate import Checks
 from experiments.evidence.codec import from_json, to_json
 from experiments.harness.experiment import CandidateSpec, DeviceFacts, Options
-from experiments.harness.fork import run_forked
+from experiments.harness.launch.process import run_forked
 from experiments.kinds.training_step import gating
 from experiments.kinds.training_step.answers import GateAnswer, Notes
 from experiments.kinds.training_step.ledger.ledger_fit import fit

@@ -21,7 +21,8 @@ from experiments.evidence.conclusion import Comparison
 from experiments.evidence.quantities import percent
 from experiments.harness import recording
 from experiments.harness.experiment import DeviceFacts, Observed, Options
-from experiments.harness.fork import EnterPhase, Outcome, run_forked
+from experiments.harness.launch.outcome import EnterPhase, Outcome
+from experiments.harness.launch.process import run_forked
 from experiments.kinds.training_step import gating
 from experiments.kinds.training_step.answers import GateAnswer
 from experiments.kinds.training_step.kind import ORACLE_SPEC
@@ -29,13 +30,12 @@ from experiments.kinds.training_step.program import no_phase
 from experiments.kinds.training_step.worker import WorkerContext
 from experiments.mechanisms import decoder_float64, grad_scaler
 from experiments.mechanisms.grad_scaler import ScalerState
-from experiments.models import registered_config
 from experiments.training_mechanism.mixed_precision_backward import scaler_probe, worker
 from experiments.training_mechanism.mixed_precision_backward.conclusions import conclude
 from experiments.training_mechanism.mixed_precision_backward.experiment import EXPERIMENT, candidates
 from experiments.training_mechanism.mixed_precision_backward.presentation import table
 
-ASSET = registered_config.asset("tiny-qwen2")
+ASSET = subject_of("tiny-qwen2").asset
 PLAN = plan_of(EXPERIMENT)
 SMALL = replace(PLAN, workload=replace(PLAN.workload, batch=2, sequence=32, steps=2, rounds=1))
 CARD = DeviceFacts(kind="cuda", torch="2.11.0+cu130", torch_cuda="13.0", bf16_native=True, tf32=True)

@@ -134,7 +134,7 @@ def request_of(given: argparse.Namespace, profile: Profile) -> build.BuildReques
     certificate = Path(given.ca).expanduser() if given.ca else None
     if certificate is not None and not certificate.is_file():
         raise LabError("a certificate file", f"no such file: {given.ca}", "give a file in PEM form", "--ca", EXIT_USAGE)
-    options = index_settings.Options(given.index_url, given.torch_index, tuple(given.find_links))
+    options = index_settings.IndexOptions(given.index_url, given.torch_index, tuple(given.find_links))
     return build.BuildRequest(
         profile=profile,
         settings=index_settings.resolve(options, os.environ),

@@ -21,7 +21,7 @@ _MARK = re.compile(r"@([A-Z_]+)@")
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ImageKind:
     """One of the two sorts of image: with a GPU or without."""
 
     name: str  # "cpu", "gpu": as `invoke image.build` spells it
@@ -33,8 +33,8 @@ class Kind:
     environment: Mapping[str, str]  # variables of the image
 
 
-CPU = Kind("cpu", ".ide/Dockerfile", "cnb/environment.yml", "BASE-CPU", "TRAIN-CPU", "", {})
-GPU = Kind(
+CPU = ImageKind("cpu", ".ide/Dockerfile", "cnb/environment.yml", "BASE-CPU", "TRAIN-CPU", "", {})
+GPU = ImageKind(
     "gpu",
     ".ide/Dockerfile.gpu",
     "cnb/environment-gpu.yml",
@@ -47,7 +47,7 @@ GPU = Kind(
 KINDS = (CPU, GPU)
 
 
-def kind_of(profile: Profile) -> Kind:
+def kind_of(profile: Profile) -> ImageKind:
     """The sort of image a profile gets."""
     return CPU if profile.gpu is None else GPU
 
@@ -61,7 +61,7 @@ def files(registry: Registry, root: Path) -> dict[Path, str]:
     return rendered
 
 
-def dockerfile(kind: Kind, registry: Registry) -> str:
+def dockerfile(kind: ImageKind, registry: Registry) -> str:
     """The text of one Dockerfile."""
     more = "".join(f" \\\n    {name}={value}" for name, value in kind.environment.items())
     values = {
@@ -78,7 +78,7 @@ def dockerfile(kind: Kind, registry: Registry) -> str:
     return filled("Dockerfile.in", values)
 
 
-def conda_file(kind: Kind, registry: Registry) -> str:
+def conda_file(kind: ImageKind, registry: Registry) -> str:
     """What conda creates an image's environment from, where the base has conda: Python and pip, and isolation."""
     profile = registry.profiles[kind.profile]
     values = {"ENVIRONMENT": profile.environment, "PYTHON": profile.python[-1], "PROFILE": profile.id}

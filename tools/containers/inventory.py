@@ -14,7 +14,7 @@ GIB = 2**30
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class InventoryEntry:
     """One finished image."""
 
     profile: str
@@ -26,7 +26,7 @@ class Entry:
     state: str  # "current", or why it is not
 
 
-def images(client: Client, registry: Registry) -> list[Entry]:
+def images(client: Client, registry: Registry) -> list[InventoryEntry]:
     """Every finished image with a name, in the registry's order."""
     with engine.told("the list of images"):
         found = client.images.list(filters={"label": naming.PROFILE})
@@ -43,7 +43,7 @@ def prune(client: Client) -> tuple[int, float]:
     return len(removed), round(answer.get("SpaceReclaimed", 0) / GIB, 2)
 
 
-def table(entries: list[Entry]) -> list[str]:
+def table(entries: list[InventoryEntry]) -> list[str]:
     """The images as lines of text."""
     head = ("profile", "image", "id", "GiB", "built", "commit", "state")
     rows = [
@@ -64,10 +64,10 @@ def table(entries: list[Entry]) -> list[str]:
     ]
 
 
-def _entry(image: Any, tag: str, registry: Registry) -> Entry:
+def _entry(image: Any, tag: str, registry: Registry) -> InventoryEntry:
     labels = image.labels
     profile = labels[naming.PROFILE]
-    return Entry(
+    return InventoryEntry(
         profile=profile,
         tag=tag,
         image=str(image.id),

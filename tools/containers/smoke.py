@@ -45,7 +45,7 @@ class Proven:
 
 
 def smoke(
-    profile: Profile, options: profile_session.Options, client: Client, say: Narrator, runs: Path | None = None
+    profile: Profile, options: profile_session.SessionOptions, client: Client, say: Narrator, runs: Path | None = None
 ) -> Proven:
     """Run all of it, telling each step as it ends. LabError at the first that does not hold."""
     runs = RUNS if runs is None else runs
@@ -70,7 +70,7 @@ def smoke(
     return Proven(profile.id, naming.tag_of(profile.id), digest, user, tuple(map(str, records)))
 
 
-def commands(profile: Profile, options: profile_session.Options) -> list[tuple[str, list[str]]]:
+def commands(profile: Profile, options: profile_session.SessionOptions) -> list[tuple[str, list[str]]]:
     """What is run inside, by the name it is told under. A GPU image is validated first: `real_gpu` asks for that."""
     preflight = profile_session.preflight_command(profile, options)
     experiments = profile_session.measuring_commands(profile, options)

@@ -120,7 +120,7 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class InstallStep:
     """One thing an install does. `argv` is run as it stands; a step without argv is done in-process by its `id`."""
 
     id: str  # "gate", "create", "pip", "torch", "training-mechanism", "register", "pip-check", "preflight", "stamp"
@@ -132,14 +132,14 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class InstallPlan:
     """What installing a profile would do, in order. `--dry-run` prints exactly this."""
 
     profile: str
     backend: Backend
     environment: str  # name
     prefix: str  # folder, or "" where conda chooses it
-    steps: tuple[Step, ...]
+    steps: tuple[InstallStep, ...]
     python: str = ""  # version the environment gets: "3.11.7", or "3.12" where conda supplies it
     torch: str | None = None  # "2.13.0+cpu"; None for a profile without torch
     notes: tuple[str, ...] = ()  # what a reader of the plan should know, such as a tool that is not on this machine

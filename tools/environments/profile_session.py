@@ -57,7 +57,7 @@ OWN_COMMANDS: dict[str, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class SessionOptions:
     """What a user gave after `--`: handed on to the installer, handed on to the experiments, and read here."""
 
     installer: tuple[str, ...] = ()
@@ -78,7 +78,7 @@ class _Parser(argparse.ArgumentParser):
         raise LabError("options of a profile's session", message, f"after -- these are known: {known}", code=EXIT_USAGE)
 
 
-def parse(arguments: Sequence[str]) -> Options:
+def parse(arguments: Sequence[str]) -> SessionOptions:
     """The options after `--`. LabError (usage) for one that is not known, or does not go with another."""
     parser = _Parser(prog="--", add_help=False, allow_abbrev=False)
     for option, value in {**_FOR_THE_INSTALLER, **_FOR_THE_EXPERIMENTS, **_FOR_THE_IMAGE}.items():
@@ -95,7 +95,7 @@ def parse(arguments: Sequence[str]) -> Options:
 
         preflight.known(given["accept"])
     _refuse_beside_resume(given)
-    return Options(
+    return SessionOptions(
         installer=_again(_FOR_THE_INSTALLER, given),
         experiments=_again(_FOR_THE_EXPERIMENTS, given),
         accepted=_again({"--accept": "CHECK"}, given),
@@ -137,12 +137,12 @@ def closing(profile: Profile) -> str | None:
     return None if profile.experiments else f"{profile.id}: environment only, it has no experiment yet"
 
 
-def install(profile: Profile, options: Options) -> list[str]:
+def install(profile: Profile, options: SessionOptions) -> list[str]:
     """Gate, then install, or find the environment current. The arguments for any Python 3.11 or 3.12."""
     return [INSTALLER, "--profile", profile.id, *options.installer]
 
 
-def in_image(profile: Profile, options: Options) -> list[str]:
+def in_image(profile: Profile, options: SessionOptions) -> list[str]:
     """Build the profile's image, then do in it what a session does; with --dry-run only say what would be installed."""
     if options.dry_run:
         return [INSTALLER, "--profile", profile.id, "--target", "image", *options.installer]
@@ -151,7 +151,9 @@ def in_image(profile: Profile, options: Options) -> list[str]:
     return ["-m", "tools.containers", "run", "--profile", profile.id, *(options.image or ()), *rest]
 
 
-def environment_python(profile: Profile, options: Options, *, python: str = sys.executable, root: Path = ROOT) -> str:
+def environment_python(
+    profile: Profile, options: SessionOptions, *, python: str = sys.executable, root: Path = ROOT
+) -> str:
     """The interpreter of a finished environment, asked from the installer, which looks and installs nothing.
 
     LabError where there is none, in the installer's own words.
@@ -173,7 +175,7 @@ def environment_python(profile: Profile, options: Options, *, python: str = sys.
         ) from None
 
 
-def after_install(profile: Profile, options: Options) -> list[list[str]]:
+def after_install(profile: Profile, options: SessionOptions) -> list[list[str]]:
     """Preflight, the experiments in the registry's order, all in one start, then what has a command line of its own.
 
     The one start makes the preflight itself, and stops where it is blocked: a command for it comes first only where
@@ -185,12 +187,12 @@ def after_install(profile: Profile, options: Options) -> list[list[str]]:
     return commands if asked_there else [preflight_command(profile, options), *commands]
 
 
-def preflight_command(profile: Profile, options: Options) -> list[str]:
+def preflight_command(profile: Profile, options: SessionOptions) -> list[str]:
     """The preflight by itself."""
     return [PREFLIGHT, "--profile", profile.id, *options.accepted]
 
 
-def measuring_commands(profile: Profile, options: Options) -> list[list[str]]:
+def measuring_commands(profile: Profile, options: SessionOptions) -> list[list[str]]:
     """What measures, without a preflight of its own in front.
 
     LabError (usage) for an experiment that this profile does not have, and for a --resume that does not say which
@@ -221,7 +223,7 @@ def verification(profile: Profile, runs: Path, since: float) -> list[str] | None
     return ["-m", "experiments", "results", "verify", *fresh] if fresh else None
 
 
-def _run(names: Sequence[str], profile: Profile, options: Options) -> list[str]:
+def _run(names: Sequence[str], profile: Profile, options: SessionOptions) -> list[str]:
     """One command for all of them: they share its preflight, unless none is made, and its import of torch."""
     begin = [] if options.resume else ["--workload", options.workload, "--profile", profile.id]
     if not options.resume and "dry_run" not in options.experiments:
@@ -229,7 +231,7 @@ def _run(names: Sequence[str], profile: Profile, options: Options) -> list[str]:
     return ["-m", "experiments", "run", *names, *begin, *options.experiments]
 
 
-def _refuse_to_resume_but_one(profile: Profile, options: Options) -> None:
+def _refuse_to_resume_but_one(profile: Profile, options: SessionOptions) -> None:
     """LabError (usage) unless one experiment is named, and one whose runs can be interrupted and taken up again."""
     able = [name for name in profile.experiments if name not in OWN_COMMANDS]
     if len(options.only) == 1 and options.only[0] in able:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from experiments.harness.finiteness import finite_or_none, not_finite
-from experiments.harness.fork import EnterPhase
+from experiments.harness.launch.outcome import EnterPhase
 from experiments.kinds.training_step import dtype_watch, reference
 from experiments.kinds.training_step.answers import Errors, GateAnswer, ReferenceAnswer, Underflow
 from experiments.kinds.training_step.gate_bounds import SMALLEST_NORMAL

@@ -15,7 +15,7 @@ import torch
 from experiments.evidence.vocabulary import Phase
 from experiments.harness.device.device import Device
 from experiments.harness.finiteness import finite_or_none, not_finite
-from experiments.harness.fork import EnterPhase
+from experiments.harness.launch.outcome import EnterPhase
 from experiments.kinds.training_step.answers import MeasureAnswer, PhaseReading
 from experiments.kinds.training_step.program import Program, StepResult
 from experiments.kinds.training_step.training_workload import TrainingWorkload

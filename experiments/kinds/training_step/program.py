@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from experiments.evidence.vocabulary import Phase
-from experiments.harness.fork import EnterPhase
+from experiments.harness.launch.outcome import EnterPhase
 from experiments.kinds.training_step.answers import Notes
 from experiments.mechanisms.loss_head import chunked_loss, full_loss
 from experiments.models.causal_lm import CausalLanguageModel

@@ -13,7 +13,7 @@ import accelerate
 import torch
 from torch import Tensor
 
-from experiments.harness.fork import EnterPhase
+from experiments.harness.launch.outcome import EnterPhase
 from experiments.kinds.training_step.answers import Notes
 from experiments.kinds.training_step.program import (
     GradientsReady,

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from experiments.harness.fork import EnterPhase
+from experiments.harness.launch.outcome import EnterPhase
 from experiments.kinds.training_step.program import TrainingStep
 from experiments.mechanisms.loss_head import chunked_loss, full_loss
 from experiments.mechanisms.micro_step_graph import MicroStepGraph, Run, cuda_graph

@@ -13,9 +13,9 @@ import pytest
 
 from tools.environments.errors import LabError
 from tools.environments.install import image_layers
-from tools.environments.install.planning import Request
+from tools.environments.install.planning import InstallRequest
 from tools.environments.layout import ROOT
-from tools.environments.model import Plan
+from tools.environments.model import InstallPlan
 from tools.environments.registry import registry
 from tools.environments.sources.index_settings import IndexSettings
 
@@ -41,11 +41,11 @@ def wheels(tmp_path: Path) -> Path:
     return folder
 
 
-def request(profile: str, **changes: object) -> Request:
-    return dataclasses.replace(Request(profile, backend="venv", target="image"), **changes)  # type: ignore[arg-type]
+def request(profile: str, **changes: object) -> InstallRequest:
+    return dataclasses.replace(InstallRequest(profile, backend="venv", target="image"), **changes)  # type: ignore[arg-type]
 
 
-def written(profile: str, target: Path, root: Path = ROOT, **changes: object) -> tuple[Plan, dict[str, bytes]]:
+def written(profile: str, target: Path, root: Path = ROOT, **changes: object) -> tuple[InstallPlan, dict[str, bytes]]:
     plan = image_layers.write(request(profile, **changes), ENVIRON, target, root)
     files = {path.relative_to(target).as_posix(): path.read_bytes() for path in target.rglob("*") if path.is_file()}
     return plan, files

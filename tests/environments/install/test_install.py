@@ -229,6 +229,7 @@ def test_a_step_that_fails_is_resumed_at_that_step(fresh: Checkout) -> None:
     assert kept == ["create", "pip", "torch"]
 
 
+@pytest.mark.race
 def test_files_that_vanish_while_it_is_unfinished_are_installed_anew(fresh: Checkout) -> None:
     """A killed package step: metadata there, files missing; neither pip nor uv notices."""
     child = fresh.start("--backend", "uv")
@@ -247,6 +248,7 @@ def test_files_that_vanish_while_it_is_unfinished_are_installed_anew(fresh: Chec
     assert not (site / "half_there").exists()
 
 
+@pytest.mark.race
 def test_changed_requirements_start_an_unfinished_one_over(fresh: Checkout) -> None:
     child = fresh.start("--backend", "uv")
     assert fresh.wait_for("done", "torch", child)
@@ -258,6 +260,7 @@ def test_changed_requirements_start_an_unfinished_one_over(fresh: Checkout) -> N
     assert "starting over: the unfinished one was made for another requirement text" in answer.stdout
 
 
+@pytest.mark.race
 def test_an_unfinished_one_of_another_profile_is_refused(fresh: Checkout) -> None:
     child = fresh.start("--backend", "uv")
     assert fresh.wait_for("done", "create", child)
@@ -352,6 +355,7 @@ def test_adoption_refuses_what_is_off_profile(fresh: Checkout) -> None:
     assert stamp.read(fresh.prefix("mine")) is None
 
 
+@pytest.mark.race
 def test_adoption_of_nothing_of_the_unfinished_and_of_the_dead(fresh: Checkout) -> None:
     told = answered(fresh, "--adopt", "--env-name", "none", code=2)
     assert told["status"] == "usage"

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,7 @@ STUBBORN = (
 )
 
 
-def run(tmp_path: Path, code: str, **options: object) -> children.Ended:
+def run(tmp_path: Path, code: str, **options: object) -> children.ChildEnded:
     argv = [sys.executable, "-c", code]
     return children.run(argv, env={}, cwd=tmp_path, log=tmp_path / "log", **options)  # type: ignore[arg-type]
 
@@ -55,10 +54,8 @@ def test_what_the_watch_raises_ends_the_child(tmp_path: Path) -> None:
     def watch() -> None:
         raise LabError("an index that answers", "none", "")
 
-    started = time.monotonic()
     with pytest.raises(LabError):
-        run(tmp_path, "import time; time.sleep(30)", watch=watch)
-    assert time.monotonic() - started < 5
+        run(tmp_path, "import time; time.sleep(3600)", watch=watch)
 
 
 def test_a_child_that_will_not_end_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,6 +72,7 @@ def test_a_child_that_will_not_end_is_ended(tmp_path: Path, monkeypatch: pytest.
     assert not any(str(marker).encode() in command for command in running)
 
 
+@pytest.mark.race
 def test_a_second_ctrl_c_does_not_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     child = subprocess.Popen([sys.executable, "-c", f"{STUBBORN}; print(1, flush=True); time.sleep(30)"], stdout=-1)
     assert child.stdout is not None

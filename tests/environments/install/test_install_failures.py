@@ -6,14 +6,14 @@ import pytest
 
 from tools.environments.errors import LabError
 from tools.environments.install.failures import explain
-from tools.environments.model import Step
+from tools.environments.model import InstallStep
 
 PLENTY = 10**12
-TINY = Step("tiny", "what requirements/tiny.txt names", ("uv", "pip", "install"))
+TINY = InstallStep("tiny", "what requirements/tiny.txt names", ("uv", "pip", "install"))
 UNSATISFIABLE = "we can conclude that your requirements are unsatisfiable."
 
 
-def told(*lines: str, free: int = PLENTY, step: Step = TINY) -> LabError:
+def told(*lines: str, free: int = PLENTY, step: InstallStep = TINY) -> LabError:
     return explain(step, 1, lines, free)
 
 
@@ -110,7 +110,7 @@ def test_versions_that_do_not_fit_are_shown(lines: tuple[str, ...]) -> None:
 
 
 def test_what_no_rule_knows_is_shown_by_its_last_lines() -> None:
-    error = told(*(f"line {number}" for number in range(30)), step=Step("register", "x", ("python",)))
+    error = told(*(f"line {number}" for number in range(30)), step=InstallStep("register", "x", ("python",)))
     assert error.wanted == "step register to end well"
     assert "line 29" in error.found
     assert "line 3\n" not in error.found

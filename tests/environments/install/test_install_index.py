@@ -15,7 +15,7 @@ from tools.environments.command_line import LEFT_BEHIND
 from tools.environments.errors import LabError
 from tools.environments.install import install, install_index
 from tools.environments.install.install_text import Narrator
-from tools.environments.install.planning import Request
+from tools.environments.install.planning import InstallRequest
 from tools.environments.sources import indexes
 from tools.environments.sources.index_settings import IndexSettings
 
@@ -29,7 +29,7 @@ def test_a_machine_that_is_refused_asks_no_index(tmp_path: Path, monkeypatch: py
     asked: list[IndexSettings] = []
     monkeypatch.setattr(install, "IndexProbe", asked.append)
     with pytest.raises(install.GateBlockedError):
-        install.install(Request("TINY-CPU", backend="venv"), os.environ, Narrator(io.StringIO()), checkout.root)
+        install.install(InstallRequest("TINY-CPU", backend="venv"), os.environ, Narrator(io.StringIO()), checkout.root)
     assert asked == []
 
 

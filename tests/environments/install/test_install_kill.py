@@ -21,7 +21,7 @@ from install_checkout import Checkout, Index
 from stages import CURRENT, few
 
 from tools.environments.install import install
-from tools.environments.install.install_journal import Journal
+from tools.environments.install.install_journal import InstallJournal
 from tools.environments.installed import stamp
 
 STEPS = ("create", "pip", "torch", "tiny", "register", "pip-check", "preflight", "stamp")
@@ -47,7 +47,7 @@ def draw(*what: int) -> random.Random:
 
 def assert_finished(checkout: Checkout, name: str) -> None:
     assert checkout.whole(name).broken == ()
-    progress = Journal(checkout.state(name) / "journal.jsonl").read()
+    progress = InstallJournal(checkout.state(name) / "journal.jsonl").read()
     assert progress is not None
     assert progress.finished
     written = stamp.read(checkout.prefix(name))

@@ -17,7 +17,7 @@ from install_checkout import Checkout, answered
 
 from tools.environments.install import install, install_state
 from tools.environments.install.install_text import Narrator
-from tools.environments.install.planning import Request
+from tools.environments.install.planning import InstallRequest
 from tools.environments.installed import environment_lock, installed_files, stamp
 from tools.environments.registry import registry
 from tools.environments.sources.index_settings import IndexSettings
@@ -92,7 +92,7 @@ def test_a_removal_that_was_stopped_half_way_starts_over(ready: Checkout, monkey
 
     monkeypatch.setattr(install_state, "discard", half)
     settings = IndexSettings(find_links=(str(ready.wheels),), offline=True)
-    request = Request("TINY-CPU", backend="uv", recreate=True, settings=settings)
+    request = InstallRequest("TINY-CPU", backend="uv", recreate=True, settings=settings)
     with pytest.raises(KeyboardInterrupt):
         install.install(request, ready.environ, Narrator(io.StringIO()), ready.root)
     assert "starting over: it was interrupted in step create" in ready.install("--backend", "uv").stdout
@@ -144,6 +144,7 @@ def test_a_file_or_a_folder_of_the_wrong_kind_is_to_be_moved_away(ready: Checkou
     assert "move the file away" in answered(ready, code=1)["error"]["next"]
 
 
+@pytest.mark.race
 def test_ctrl_c_before_the_removal_asks_for_it_again_and_after_it_does_not(ready: Checkout) -> None:
     arguments = ("--backend", "uv", "--recreate")
     with environment_lock.hold(ready.state() / "lock", "a test", print):
@@ -168,8 +169,8 @@ def test_ctrl_c_before_the_removal_asks_for_it_again_and_after_it_does_not(ready
 
 def test_a_repair_holds_what_was_asked(tmp_path: Path) -> None:
     profile = registry.load().get("TRAIN-CPU")
-    assert install_state.asked(Request(profile.id)) == ""
-    asked = install_state.asked(Request(profile.id, backend="uv", python="/opt/my python/bin/python3.12"))
+    assert install_state.asked(InstallRequest(profile.id)) == ""
+    asked = install_state.asked(InstallRequest(profile.id, backend="uv", python="/opt/my python/bin/python3.12"))
     assert asked == " --backend uv --python '/opt/my python/bin/python3.12'"
     lines = install_state.refused(profile, tmp_path / "x", ["another"], asked).next.splitlines()
     assert [line.endswith(asked) for line in lines] == [True, True]

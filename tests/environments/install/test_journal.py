@@ -13,23 +13,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tools.environments.errors import LabError
-from tools.environments.install.install_journal import Journal, Progress
+from tools.environments.install.install_journal import InstallJournal, Progress
 
 IDENTITY = {"profile": "TINY-CPU", "backend": "uv"}
 
 
 @pytest.fixture
-def journal(tmp_path: Path) -> Journal:
-    made = Journal(tmp_path / "journal.jsonl")
+def journal(tmp_path: Path) -> InstallJournal:
+    made = InstallJournal(tmp_path / "journal.jsonl")
     made.begin(IDENTITY)
     return made
 
 
 def test_nothing_was_journalled(tmp_path: Path) -> None:
-    assert Journal(tmp_path / "journal.jsonl").read() is None
+    assert InstallJournal(tmp_path / "journal.jsonl").read() is None
 
 
-def test_what_was_done_and_what_was_running(journal: Journal) -> None:
+def test_what_was_done_and_what_was_running(journal: InstallJournal) -> None:
     journal.start("create")
     journal.done("create")
     journal.fact("torch", {"version": "2.13.0+cpu"})
@@ -37,7 +37,7 @@ def test_what_was_done_and_what_was_running(journal: Journal) -> None:
     assert journal.read() == Progress(IDENTITY, {"torch": {"version": "2.13.0+cpu"}}, ("create",), "torch")
 
 
-def test_a_step_done_twice_counts_once_and_undone_not_at_all(journal: Journal) -> None:
+def test_a_step_done_twice_counts_once_and_undone_not_at_all(journal: InstallJournal) -> None:
     for step in ("torch", "tiny", "torch"):
         journal.start(step)
         journal.done(step)
@@ -50,7 +50,7 @@ def test_a_step_done_twice_counts_once_and_undone_not_at_all(journal: Journal) -
     assert progress.done == ("tiny",)
 
 
-def test_finished(journal: Journal) -> None:
+def test_finished(journal: InstallJournal) -> None:
     journal.start("stamp")
     journal.done("stamp")
     journal.finish()
@@ -60,13 +60,13 @@ def test_finished(journal: Journal) -> None:
     assert progress.begun is None
 
 
-def test_beginning_again_forgets(journal: Journal) -> None:
+def test_beginning_again_forgets(journal: InstallJournal) -> None:
     journal.start("create")
     journal.begin({"profile": "OTHER"})
     assert journal.read() == Progress({"profile": "OTHER"})
 
 
-def test_a_last_line_cut_off_anywhere_was_not_finished(journal: Journal) -> None:
+def test_a_last_line_cut_off_anywhere_was_not_finished(journal: InstallJournal) -> None:
     journal.start("create")
     whole = journal.path.read_bytes()
     journal.done("create")
@@ -98,7 +98,7 @@ def test_a_last_line_cut_off_anywhere_was_not_finished(journal: Journal) -> None
         b"[" * 5000,
     ],
 )
-def test_damage_in_the_middle_is_a_finding(journal: Journal, line: bytes) -> None:
+def test_damage_in_the_middle_is_a_finding(journal: InstallJournal, line: bytes) -> None:
     journal.path.write_bytes(journal.path.read_bytes() + line + b"\n")
     journal.start("create")
     with pytest.raises(LabError) as caught:
@@ -112,7 +112,7 @@ def test_another_format_is_a_finding(tmp_path: Path, first: dict[str, object]) -
     path = tmp_path / "journal.jsonl"
     path.write_text(json.dumps(first) + "\n")
     with pytest.raises(LabError):
-        Journal(path).read()
+        InstallJournal(path).read()
 
 
 @given(st.binary(max_size=300))
@@ -123,18 +123,18 @@ def test_no_content_makes_it_crash(content: bytes) -> None:
         path = Path(folder) / "journal.jsonl"
         path.write_bytes(content)
         with contextlib.suppress(LabError):  # a finding is an answer; anything else fails here
-            Journal(path).read()
+            InstallJournal(path).read()
 
 
 def test_a_folder_that_refuses_is_a_finding(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    journal = Journal(tmp_path / "file" / "journal.jsonl")
+    journal = InstallJournal(tmp_path / "file" / "journal.jsonl")
     for attempt in (lambda: journal.begin(IDENTITY), lambda: journal.start("x"), journal.read):
         with pytest.raises(LabError):
             attempt()
 
 
-def test_a_line_that_only_half_fits_is_a_full_disk(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_that_only_half_fits_is_a_full_disk(journal: InstallJournal, monkeypatch: pytest.MonkeyPatch) -> None:
     real = os.write
     monkeypatch.setattr(os, "write", lambda handle, data: real(handle, data[: len(data) // 2]))
     with pytest.raises(LabError) as caught:

@@ -10,7 +10,7 @@ import pytest
 
 from tools.environments.errors import EXIT_USAGE, LabError
 from tools.environments.install import planning_facts
-from tools.environments.install.planning import Request
+from tools.environments.install.planning import InstallRequest
 from tools.environments.layout import ROOT
 from tools.environments.registry import registry, requirement_text
 from tools.environments.sources import indexes, torch_wheel
@@ -109,7 +109,7 @@ def test_the_torch_files_own_pin() -> None:
         assert pinned.endswith("+cpu")
     delivery = registry.load().get("PERF-DELIVERY")
     assert planning_facts.pinned_by_file(delivery, requirement_text.flatten(delivery), "3.12.3") is None
-    assert planning_facts.choose_torch(delivery, Request("PERF-DELIVERY"), "3.12", ROOT) is None
+    assert planning_facts.choose_torch(delivery, InstallRequest("PERF-DELIVERY"), "3.12", ROOT) is None
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the file pins exactly on Linux only")
@@ -121,9 +121,9 @@ def test_behind_a_socks_proxy_the_files_pin_is_assumed(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(torch_wheel, "choose", refused)
     monkeypatch.setattr(indexes, "cannot_judge", lambda error: True)
-    chosen = planning_facts.choose_torch(TRAIN, Request("TRAIN-CPU", settings=IndexSettings()), "3.12.3", ROOT)
+    chosen = planning_facts.choose_torch(TRAIN, InstallRequest("TRAIN-CPU", settings=IndexSettings()), "3.12.3", ROOT)
     assert chosen is not None
     assert chosen.kind == "assumed"
     monkeypatch.setattr(indexes, "cannot_judge", lambda error: False)
     with pytest.raises(LabError):
-        planning_facts.choose_torch(TRAIN, Request("TRAIN-CPU", settings=IndexSettings()), "3.12.3", ROOT)
+        planning_facts.choose_torch(TRAIN, InstallRequest("TRAIN-CPU", settings=IndexSettings()), "3.12.3", ROOT)

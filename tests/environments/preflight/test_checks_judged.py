@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tools.environments.installed.installed_files import Broken, Sweep
-from tools.environments.installed.installed_files import Distribution as Recorded
+from tools.environments.installed.installed_files import InstalledDistribution as Recorded
 from tools.environments.installed.package_facts import Distribution, PackageFacts
 from tools.environments.machine.gpu_facts import Card, GpuFacts
 from tools.environments.machine.host_facts import Disk, HostFacts
@@ -20,8 +20,8 @@ from tools.environments.machine.network_facts import HubFacts, Proxy
 from tools.environments.model import Check, Profile
 from tools.environments.preflight import preflight
 from tools.environments.preflight.checks import check_catalogue, network, package_consistency, pin, torch_build, wording
-from tools.environments.preflight.child_probe import Outcome, ProbeFacts
-from tools.environments.preflight.preflight_facts import Facts, StampFacts, steps
+from tools.environments.preflight.child_probe import ProbeFacts, ProbeOutcome
+from tools.environments.preflight.preflight_facts import PreflightFacts, StampFacts, steps
 from tools.environments.registry import registry
 from tools.environments.registry.pep440 import Version
 
@@ -40,21 +40,23 @@ TORCH: dict[str, Any] = {
 }
 
 
-def answers(profile: Profile, changes: Mapping[str, Outcome] | None = None, **torch: Any) -> tuple[ProbeFacts, ...]:
+def answers(
+    profile: Profile, changes: Mapping[str, ProbeOutcome] | None = None, **torch: Any
+) -> tuple[ProbeFacts, ...]:
     """Every step of the profile gone well, but for `changes`; `torch` replaces what torch says."""
     outcomes = {
-        f"{kind} {argument}".rstrip(): Outcome(True, "", {}) for part in steps(profile) for kind, argument in part
+        f"{kind} {argument}".rstrip(): ProbeOutcome(True, "", {}) for part in steps(profile) for kind, argument in part
     }
     for name in ("torch-facts", "torch-facts cuda"):
         if name in outcomes:
-            outcomes[name] = Outcome(True, "", {**TORCH, **torch})
+            outcomes[name] = ProbeOutcome(True, "", {**TORCH, **torch})
     return (ProbeFacts({**outcomes, **(changes or {})}),)
 
 
-def healthy(profile: Profile = CUDA) -> Facts:
+def healthy(profile: Profile = CUDA) -> PreflightFacts:
     """A machine and an environment on profile."""
     gpu = GpuFacts("nvml", "570.86.10", "12.8", (H100,)) if profile.gpu else None
-    return Facts(
+    return PreflightFacts(
         host=HostFacts("linux-x86_64", "3.12.3", 8, 64.0, Disk("/env", 100.0), None, False, gpu),
         interpreter=InterpreterFacts(
             "/env/bin/python", "3.12.3", "cpython", "/env", "/usr", "venv", ("/env/lib",), (), (), (), None, ()
@@ -75,11 +77,11 @@ def healthy(profile: Profile = CUDA) -> Facts:
     )
 
 
-def judged(facts: Facts, profile: Profile = CUDA) -> dict[str, Check]:
+def judged(facts: PreflightFacts, profile: Profile = CUDA) -> dict[str, Check]:
     return {check.id: check for check in preflight.judge(profile, REGISTRY, facts).checks}
 
 
-def host(facts: Facts, **changes: Any) -> Facts:
+def host(facts: PreflightFacts, **changes: Any) -> PreflightFacts:
     return replace(facts, host=replace(facts.host, **changes))
 
 
@@ -181,7 +183,7 @@ def test_stamp_tells_which_torch_was_replaced() -> None:
 
 
 def test_torch_that_fails_to_speak_is_read_from_disk() -> None:
-    failed = {"torch-facts cuda": Outcome(False, "AttributeError: _C", {})}
+    failed = {"torch-facts cuda": ProbeOutcome(False, "AttributeError: _C", {})}
     checks = judged(replace(healthy(), probes=answers(CUDA, failed)))
     assert checks["torch.build"].status == "ok"
     assert (checks["torch.device"].status, checks["torch.device"].found) == ("blocked", "AttributeError: _C")
@@ -224,7 +226,7 @@ def test_tf32_is_skipped_on_a_card_without() -> None:
     ],
 )
 def test_failed_operation_is_mended_by_its_cause(error: str, repair: str) -> None:
-    failed = {"operate float16 cuda": Outcome(False, error, {})}
+    failed = {"operate float16 cuda": ProbeOutcome(False, error, {})}
     found = judged(replace(healthy(), probes=answers(CUDA, failed)))["operation.float16"]
     assert (found.status, repair in found.repair) == ("blocked", True)
 
@@ -285,7 +287,7 @@ def test_conda_listens_to_the_user_site_and_is_told_how_not_to() -> None:
     assert checks["python.path"].status == "ok"
 
 
-def hub(**changes: Any) -> Facts:
+def hub(**changes: Any) -> PreflightFacts:
     made = HubFacts("Qwen/Qwen2.5-0.5B", "the hub", None, False, True, "answers 200", Disk("/cache", 50.0))
     return replace(healthy(CPU), hub=replace(made, **changes))
 

@@ -14,8 +14,8 @@ from tools.environments.machine.image_facts import ImageFacts
 from tools.environments.machine.interpreter_facts import ForeignEntry
 from tools.environments.model import Check
 from tools.environments.preflight.checks import package_consistency
-from tools.environments.preflight.child_probe import Outcome
-from tools.environments.preflight.preflight_facts import Facts, StampFacts
+from tools.environments.preflight.child_probe import ProbeOutcome
+from tools.environments.preflight.preflight_facts import PreflightFacts, StampFacts
 from tools.environments.registry.pep508 import Requirement
 from tools.environments.registry.requirement_text import RequirementLine
 
@@ -35,7 +35,7 @@ def lines(*texts: str, file: str = "x.txt", kind: Any = "requirement") -> tuple[
     return tuple(RequirementLine(Requirement.parse(text), file, number, kind) for number, text in enumerate(texts, 1))
 
 
-def facts(**changes: Any) -> Facts:
+def facts(**changes: Any) -> PreflightFacts:
     return replace(healthy(CPU), markers=MARKERS, **changes)
 
 
@@ -234,10 +234,13 @@ def test_quick_skips_what_is_imported_or_swept() -> None:
 
 
 def test_failing_import_and_silent_torch() -> None:
-    failed = {"import rich": Outcome(False, "ValueError: x", {}), "import torch": Outcome(False, "OSError: y", {})}
+    failed = {
+        "import rich": ProbeOutcome(False, "ValueError: x", {}),
+        "import torch": ProbeOutcome(False, "OSError: y", {}),
+    }
     unsaid = {
-        "torch-facts": Outcome(False, "AttributeError", {}),
-        "torch-facts cuda": Outcome(False, "AttributeError", {}),
+        "torch-facts": ProbeOutcome(False, "AttributeError", {}),
+        "torch-facts cuda": ProbeOutcome(False, "AttributeError", {}),
     }
     checks = judged(facts(probes=answers(CPU, failed)), CPU)
     blocked(checks["packages.import"], "rich: ValueError: x")

@@ -96,7 +96,7 @@ def test_a_fresh_name_is_free(tmp_path: Path, taken: tuple[str, ...], current: s
 
 
 def test_facts_describe_this_interpreter() -> None:
-    facts = preflight_facts.gather(CPU, preflight_facts.Request(quick=True))
+    facts = preflight_facts.gather(CPU, preflight_facts.PreflightRequest(quick=True))
     assert facts.interpreter.prefix == sys.prefix
     assert facts.probes is None
     assert facts.torch_on_disk is not None
@@ -114,14 +114,14 @@ def notebooks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_notebooks_are_judged_where_asked_for(notebooks: Path) -> None:
     nothing = PackageFacts({})
-    assert preflight_facts._notebook(preflight_facts.Request(), nothing) is None
+    assert preflight_facts._notebook(preflight_facts.PreflightRequest(), nothing) is None
     for quick in (True, False):
-        asked = preflight_facts.Request(quick=quick, notebook=True)
+        asked = preflight_facts.PreflightRequest(quick=quick, notebook=True)
         answer = preflight_facts._notebook(asked, nothing)
         assert answer is not None
         assert (answer[0].id, answer[0].status) == ("notebook.registration", "blocked")
     registration.register(notebooks)
-    answer = preflight_facts._notebook(preflight_facts.Request(quick=True, notebook=True), nothing)
+    answer = preflight_facts._notebook(preflight_facts.PreflightRequest(quick=True, notebook=True), nothing)
     assert answer is not None
     assert [check.status for check in answer] == ["ok", "skipped"]
 

@@ -168,6 +168,7 @@ def test_banners_of_imported_packages_stay_inside(own: Environment) -> None:
     assert own.report("TRAIN-CPU")["status"] == "ok"
 
 
+@pytest.mark.race
 def test_interrupt_ends_the_children_and_leaves_no_traceback(own: Environment) -> None:
     pid_file = own.home / "pid"
     body = f"import os, time\nopen({str(pid_file)!r}, 'w').write(str(os.getpid()))\ntime.sleep(60)\n"

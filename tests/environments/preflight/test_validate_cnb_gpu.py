@@ -17,6 +17,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+from tools.environments.installed import stamp
 from tools.environments.layout import ROOT
 from tools.environments.preflight import gpu_validation
 from tools.environments.registry import registry
@@ -70,11 +71,11 @@ class Box:
         (self.folder / name).write_text(text)
         (self.folder / name).chmod(0o755)
 
-    def run(self, *arguments: str, profile: str = GPU.id, **environ: str) -> subprocess.CompletedProcess[str]:
+    def run(self, *arguments: str, profile: str | None = GPU.id, **environ: str) -> subprocess.CompletedProcess[str]:
         clean = {name: value for name, value in os.environ.items() if not name.startswith(("CNB", "TMLAB_", "PYTHON"))}
         clean |= {"PATH": f"{self.bin}:{os.environ['PATH']}", "STAND_IN": str(self.folder), "LC_ALL": "C.UTF-8"}
         clean |= {"TMLAB_RUNS": str(self.runs), "TMLAB_DEVICES": str(self.devices), **environ}
-        command = [SHELL, str(SCRIPT), "--profile", profile, *arguments]
+        command = [SHELL, str(SCRIPT), *(() if profile is None else ("--profile", profile)), *arguments]
         return subprocess.run(command, cwd=self.folder, env=clean, capture_output=True, text=True, check=False)
 
     def summary(self, name: str = "runs/gpu-validation.json") -> dict[str, Any]:
@@ -252,6 +253,21 @@ def test_wrong_usage_is_two(box: Box, arguments: list[str]) -> None:
     assert "→ sh tools/validate_cnb_gpu.sh" in done.stderr
 
 
+def test_without_a_profile_the_environment_s_stamp_decides(box: Box) -> None:
+    home = box.folder / "env"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(home)], check=True)
+    box.put("bin/python3", PYTHON.replace("{python}", str(home / "bin" / "python")))
+    refused = box.run(profile=None)
+    assert refused.returncode == 2
+    assert "has no stamp" in refused.stderr
+    assert not (box.runs / "gpu-validation.json").exists()
+    stamp.write(stamp.Stamp(GPU.id, "sha256:0", str(home), {}, None, "venv", {}, {}))
+    done = box.run(profile=None)
+    assert done.stdout.startswith(f"{GPU.id} · ")
+    assert box.summary()["profile"] == GPU.id
+    assert box.run(profile=None, TMLAB_IMAGE_PROFILE="ARCH-CUDA-MECHANISM").stdout.startswith("ARCH-CUDA-MECHANISM · ")
+
+
 def test_help_is_the_head_of_the_script(box: Box) -> None:
     done = box.run("--help")
     assert done.returncode == 0
@@ -271,7 +287,7 @@ def test_no_card_here_is_told_by_the_script_as_it_is() -> None:
     if shutil.which("nvidia-smi") or Path("/dev/nvidiactl").exists():
         pytest.skip("this machine has a card")
     done = subprocess.run(
-        [SHELL, str(SCRIPT), "--python", sys.executable, "--summary", os.devnull + "-not"],
+        [SHELL, str(SCRIPT), "--profile", GPU.id, "--python", sys.executable, "--summary", os.devnull + "-not"],
         capture_output=True,
         text=True,
         check=False,

@@ -248,10 +248,10 @@ def test_a_file_that_is_no_registry(tmp_path: Path, text: bytes) -> None:
 
 
 def test_types_shapes_and_schema_name_the_same_fields() -> None:
-    complete = {name for name, of in entry_types.Entry.__annotations__.items() if "NotRequired" not in str(of)}
+    complete = {name for name, of in entry_types.RegistryEntry.__annotations__.items() if "NotRequired" not in str(of)}
     assert complete == {*ENTRY, "id"} - {"extends"}
     written = set(SCHEMA["properties"]["profiles"]["items"]["properties"]) - {"extends"}
-    assert set(entry_types.Entry.__annotations__) == written | {"companion_of"}
+    assert set(entry_types.RegistryEntry.__annotations__) == written | {"companion_of"}
     assert set(entry_types.BuildEntry.__annotations__) == set(SCHEMA["$defs"]["companion"]["properties"])
     for name, of in (("torch", "TorchEntry"), ("gpu", "GpuEntry"), ("host", "HostEntry")):
         assert set(getattr(entry_types, of).__annotations__) == set(NESTED[name])

@@ -8,17 +8,17 @@ import pytest
 
 from tools.environments.errors import EXIT_USAGE, LabError
 from tools.environments.sources import index_settings
-from tools.environments.sources.index_settings import IndexSettings, Options
+from tools.environments.sources.index_settings import IndexOptions, IndexSettings
 
 
 def resolve(
-    options: Options | None = None,
+    options: IndexOptions | None = None,
     environ: dict[str, str] | None = None,
     pip: Path | None = None,
     uv: Path | None = None,
 ) -> IndexSettings:
     return index_settings.resolve(
-        options or Options(), environ or {}, pip_files=[pip] if pip else [], uv_files=[uv] if uv else []
+        options or IndexOptions(), environ or {}, pip_files=[pip] if pip else [], uv_files=[uv] if uv else []
     )
 
 
@@ -30,7 +30,9 @@ def test_option_beats_variable_beats_the_users_own(tmp_path: Path) -> None:
     conf = tmp_path / "pip.conf"
     conf.write_text("[global]\nindex-url = https://conf.example/simple\n")
     environ = {"TMLAB_INDEX_URL": "https://lab.example/simple", "PIP_INDEX_URL": "https://pip.example/simple"}
-    assert resolve(Options(index_url="https://option.example/"), environ, conf).index_url == "https://option.example/"
+    assert (
+        resolve(IndexOptions(index_url="https://option.example/"), environ, conf).index_url == "https://option.example/"
+    )
     found = resolve(None, environ, conf)
     assert (found.index_url, found.origin["index_url"]) == ("https://lab.example/simple", "TMLAB_INDEX_URL")
     del environ["TMLAB_INDEX_URL"]
@@ -86,7 +88,7 @@ def test_find_links_by_option_variable_and_preset(tmp_path: Path) -> None:
     for folder in ("a", "b", "with space"):
         (tmp_path / folder).mkdir()
     a, b, spaced = (str(tmp_path / folder) for folder in ("a", "b", "with space"))
-    assert resolve(Options(find_links=(a,)), {"TMLAB_FIND_LINKS": b}).find_links == (a,)
+    assert resolve(IndexOptions(find_links=(a,)), {"TMLAB_FIND_LINKS": b}).find_links == (a,)
     assert resolve(None, {"TMLAB_FIND_LINKS": f"{a},{b}", "PIP_FIND_LINKS": spaced}).find_links == (a, b)
     preset = resolve(None, {"UV_FIND_LINKS": b, "PIP_FIND_LINKS": f"{b} {a} /gone"})
     assert preset.find_links == (b, a)
@@ -97,12 +99,12 @@ def test_find_links_by_option_variable_and_preset(tmp_path: Path) -> None:
 def test_a_relative_folder_is_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "wheels").mkdir()
     monkeypatch.chdir(tmp_path)
-    assert resolve(Options(find_links=("wheels",))).find_links == (str(tmp_path / "wheels"),)
+    assert resolve(IndexOptions(find_links=("wheels",))).find_links == (str(tmp_path / "wheels"),)
 
 
 def test_a_named_folder_that_is_not_there_is_wrong_usage() -> None:
     with pytest.raises(LabError) as caught:
-        resolve(Options(find_links=("/nowhere/wheels",)))
+        resolve(IndexOptions(find_links=("/nowhere/wheels",)))
     assert (caught.value.code, caught.value.where) == (EXIT_USAGE, "--find-links")
 
 
@@ -126,21 +128,21 @@ def test_offline_by_variable(tmp_path: Path) -> None:
 def test_an_offline_that_says_neither_yes_nor_no_is_wrong_usage(said: str, tmp_path: Path) -> None:
     """It would mean that the network is used, which is what the user wanted to rule out."""
     with pytest.raises(LabError) as caught:
-        resolve(Options(offline=True), {"TMLAB_OFFLINE": said, "TMLAB_FIND_LINKS": str(tmp_path)})
+        resolve(IndexOptions(offline=True), {"TMLAB_OFFLINE": said, "TMLAB_FIND_LINKS": str(tmp_path)})
     assert (caught.value.code, caught.value.where) == (EXIT_USAGE, "TMLAB_OFFLINE")
     assert said in caught.value.found
 
 
 @pytest.mark.parametrize("address", ["mirror.example/simple", "ftp://x.example", "http://[bad", "https://a b", "/dir"])
 def test_an_address_that_is_none_is_wrong_usage(address: str) -> None:
-    for options in (Options(index_url=address), Options(torch_index=address)):
+    for options in (IndexOptions(index_url=address), IndexOptions(torch_index=address)):
         with pytest.raises(LabError) as caught:
             resolve(options)
         assert caught.value.code == EXIT_USAGE
 
 
 def test_what_the_stamp_records_has_no_password(tmp_path: Path) -> None:
-    options = Options(
+    options = IndexOptions(
         "https://me:s3cret@a.example/simple", "https://t0ken@b.example/cpu", ("https://u:pw@c.example/w",)
     )
     public = str(resolve(options).public())

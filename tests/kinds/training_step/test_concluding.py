@@ -13,7 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from experiments.evidence.candidate import Checks
 from experiments.evidence.conclusion import Decision
-from experiments.evidence.sentences import say
+from experiments.evidence.sentences import names, say
 from experiments.harness.experiment import CandidateSpec, Observed
 from experiments.kinds.training_step import concluding, precision
 from experiments.kinds.training_step.ledger.flops import layer_forward, recompute_share, step_flops
@@ -360,3 +360,8 @@ def test_observed_finds_a_candidate_by_name() -> None:
     seen: Observed = observed(BASE)
     assert seen.candidate("none") is BASE
     assert seen.candidate("nobody") is None
+
+
+def test_names_with_commas_stay_apart_in_a_sentence() -> None:
+    assert names(["bf16", "tf32"]) == "bf16, tf32"
+    assert names(["bf16", "tf32", "every layer, torch"]) == "bf16; tf32; every layer, torch"

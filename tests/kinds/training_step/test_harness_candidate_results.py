@@ -13,7 +13,7 @@ from experiments.evidence.rules.v1 import summary
 from experiments.evidence.runtime_snapshot import collect
 from experiments.harness import candidate_results, recording
 from experiments.harness.experiment import CandidateSpec, Forecast
-from experiments.harness.fork import Died, Outcome
+from experiments.harness.launch.outcome import Died, Outcome
 from experiments.harness.plan import Plan
 from experiments.harness.preparing import with_twin
 from experiments.kinds.training_step.kind import KIND

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from statistics import median
 from typing import Any
 
@@ -220,3 +222,54 @@ def test_a_step_inside_the_harness_costs_what_the_bare_step_costs() -> None:
 def test_overlapping_spans_are_counted_once() -> None:
     assert measuring.union_length([(0, 2), (1, 3), (5, 6), (5.5, 5.7)]) == pytest.approx(4.0)
     assert measuring.union_length([]) == 0.0
+
+
+class Bare:
+    """A step that does nothing, so that whatever is seen between two of them is the loop's own."""
+
+    def __init__(self) -> None:
+        self.model = registered_tiny()
+        self.optimizer = torch.optim.SGD(self.model.network.parameters(), lr=0.1)
+        self.result = StepResult(loss=torch.tensor(1.0))
+
+    def parameters(self) -> Mapping[str, torch.nn.Parameter]:
+        return {}
+
+    def step(self, enter: Callable[[Phase], None] = no_phase, gradients_ready: object = no_look) -> StepResult:
+        return self.result
+
+    def free(self) -> None:
+        pass
+
+    def notes(self) -> Notes:
+        return Notes()
+
+
+# What runs between the end of one timed step and the beginning of the next: the end of one time, the start of another.
+BETWEEN_STEPS = (
+    *("mark", "perf_counter", "append", "synchronise", "perf_counter", "append", "spans_ms", "extend", "append"),
+    *("stopwatch", "__init__", "perf_counter", "mark", "perf_counter", "append"),
+)
+
+
+def test_nothing_but_the_clock_runs_between_two_timed_steps() -> None:
+    """Counted, not timed: one call more in the loop, of Python or of C, is seen on any machine."""
+    seen: list[str] = []
+
+    def watch(frame: Any, event: str, argument: Any) -> None:
+        if event == "call":
+            seen.append(frame.f_code.co_name)
+        elif event == "c_call":
+            seen.append(argument.__name__)
+
+    program = Bare()
+    sys.setprofile(watch)
+    try:
+        measure(WORKLOAD, Device("cpu"), program)
+    finally:
+        sys.setprofile(None)
+    seen = [name for name in seen if name != "<listcomp>"]  # no call of its own since Python 3.12
+    marks = [place for place, name in enumerate(seen) if name == "step"]
+    timed = marks[WORKLOAD.warmup : WORKLOAD.warmup + WORKLOAD.steps]
+    between = [tuple(seen[first + 1 : second]) for first, second in pairwise(timed)]
+    assert between == [BETWEEN_STEPS] * (WORKLOAD.steps - 1)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from experiments.evidence.vocabulary import JsonValue
-from experiments.harness.fork import run_forked
+from experiments.harness.launch.process import run_forked
 from experiments.kinds.training_step import reference
 
 CPU = torch.device("cpu")

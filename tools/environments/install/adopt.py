@@ -16,17 +16,17 @@ from pathlib import Path
 
 from tools.environments.errors import EXIT_USAGE, LabError
 from tools.environments.install import backends, install_state, planning, planning_facts
-from tools.environments.install.install import Outcome
-from tools.environments.install.install_journal import Journal
+from tools.environments.install.install import InstallOutcome
+from tools.environments.install.install_journal import InstallJournal
 from tools.environments.install.install_steps import Work, carry_out
 from tools.environments.install.install_text import Narrator
-from tools.environments.install.planning import Request
+from tools.environments.install.planning import InstallRequest
 from tools.environments.installed import environment_lock, installed_files, stamp
-from tools.environments.model import Plan, Profile
+from tools.environments.model import InstallPlan, Profile
 from tools.environments.registry import registry, requirement_text
 
 
-def adopt(request: Request, environ: Mapping[str, str], say: Narrator, root: Path) -> Outcome:
+def adopt(request: InstallRequest, environ: Mapping[str, str], say: Narrator, root: Path) -> InstallOutcome:
     """Check the environment as an install does at its end, then stamp it. LabError where it does not hold."""
     started = time.monotonic()
     profile = registry.load(root).get(request.profile)
@@ -52,7 +52,7 @@ def adopt(request: Request, environ: Mapping[str, str], say: Narrator, root: Pat
     return dataclasses.replace(outcome, children_s=round(work.children_s, 3), steps=dict(work.seconds))
 
 
-def find(request: Request, profile: Profile, environ: Mapping[str, str], root: Path) -> Path:
+def find(request: InstallRequest, profile: Profile, environ: Mapping[str, str], root: Path) -> Path:
     """The environment meant: a path, a name under .envs or in conda, else that of the Python which runs this.
 
     LabError (usage) where there is none.
@@ -83,7 +83,7 @@ def find(request: Request, profile: Profile, environ: Mapping[str, str], root: P
 
 
 def _refuse_unfinished(state: Path, profile: Profile, prefix: Path) -> None:
-    progress = Journal(state / "journal.jsonl").read()
+    progress = InstallJournal(state / "journal.jsonl").read()
     if progress and not progress.finished and progress.facts.get("prefix") == str(prefix):
         raise LabError(
             wanted="an environment made by hand",
@@ -94,7 +94,7 @@ def _refuse_unfinished(state: Path, profile: Profile, prefix: Path) -> None:
 
 
 def _work(
-    request: Request,
+    request: InstallRequest,
     profile: Profile,
     digest: str,
     prefix: Path,
@@ -118,7 +118,7 @@ def _work(
     environment = {**planning.isolation(environ), **commands.environment()}
     steps = planning.closing_steps(profile, commands, environment)
     version = torch[0] if torch and profile.torch else None
-    plan = Plan(profile.id, "venv", prefix.name, str(prefix), tuple(steps), python.version, version)
+    plan = InstallPlan(profile.id, "venv", prefix.name, str(prefix), tuple(steps), python.version, version)
     return Work(
         root=root,
         profile=profile,
@@ -126,7 +126,7 @@ def _work(
         request=request,
         plan=plan,
         commands=commands,
-        journal=Journal(state / "adoption.jsonl"),
+        journal=InstallJournal(state / "adoption.jsonl"),
         state=state,
         prefix=prefix,
         environ=environ,
@@ -139,8 +139,8 @@ def _work(
 
 def _outcome(
     status: str, profile: Profile, prefix: Path, backend: str, version: str, torch: str | None, started: float
-) -> Outcome:
-    return Outcome(
+) -> InstallOutcome:
+    return InstallOutcome(
         status=status,
         profile=profile.id,
         environment=prefix.name,

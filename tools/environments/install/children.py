@@ -21,7 +21,7 @@ GRACE_S = 5.0  # what a child gets to clean up after Ctrl-C, and again after bei
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class ChildEnded:
     """A child that ended by itself: its exit code, its duration, and where its output lies."""
 
     code: int
@@ -45,7 +45,7 @@ def run(
     every_s: float = 1.0,
     watch: Callable[[], None] | None = None,
     beside: Callable[[], None] | None = None,
-) -> Ended:
+) -> ChildEnded:
     """Run `argv` to its end with output in `log`.out and `log`.err; `tick` hears seconds and the last line meanwhile.
 
     `beside` runs once while the child does. `watch` is asked a few times a second; what it raises ends the child, as
@@ -82,7 +82,7 @@ def run(
     except BaseException:
         _end(child)
         raise
-    return Ended(child.returncode, ended[0] - started, out, err)
+    return ChildEnded(child.returncode, ended[0] - started, out, err)
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 
 from tools.environments.errors import LabError
-from tools.environments.model import Step
+from tools.environments.model import InstallStep
 from tools.environments.sources.index_settings import NEXT_STEP, without_credentials
 
 LAST_LINES = 8
@@ -36,7 +36,7 @@ _UNREACHABLE = re.compile(
 _URL = re.compile(r"(?:https?|file)://[^\s`'\"<>)]+")
 
 
-def explain(step: Step, code: int, lines: Sequence[str], free_bytes: int) -> LabError:
+def explain(step: InstallStep, code: int, lines: Sequence[str], free_bytes: int) -> LabError:
     """The finding for a step whose child ended with `code` after saying `lines`, with so much room on the disk then."""
     text = without_credentials("\n".join(lines))
     where = f"step {step.id}"
@@ -85,5 +85,5 @@ def _line_of(pattern: re.Pattern[str], text: str) -> str:
     return " ".join(line.split())[-300:]
 
 
-def _subject(step: Step) -> str:
+def _subject(step: InstallStep) -> str:
     return step.reason if step.reason.startswith("what ") else f"step {step.id} asks for"

@@ -18,11 +18,11 @@ from pathlib import Path
 
 from tools.environments.errors import LabError
 from tools.environments.install import planning, planning_facts
-from tools.environments.install.planning import Request
+from tools.environments.install.planning import InstallRequest
 from tools.environments.installed.environment_lock import unwritable
 from tools.environments.layout import ROOT
 from tools.environments.machine import host_facts
-from tools.environments.model import Plan, Profile, Step
+from tools.environments.model import InstallPlan, InstallStep, Profile
 from tools.environments.registry import registry, requirement_text
 from tools.environments.sources import indexes, torch_wheel
 from tools.environments.sources.index_settings import IndexSettings, without_credentials
@@ -42,7 +42,7 @@ TRUST = (
 CURRENT = ".envs/current"  # the one environment of an image, whatever its name, so that PATH can hold it
 
 
-def write(request: Request, environ: Mapping[str, str], target: Path, root: Path = ROOT) -> Plan:
+def write(request: InstallRequest, environ: Mapping[str, str], target: Path, root: Path = ROOT) -> InstallPlan:
     """Write `target`/torch and `target`/packages; the plan they came from. LabError for what a user can mend."""
     refuse_logins(request.settings)
     plan = _plan(request, environ, root)
@@ -57,7 +57,7 @@ def write(request: Request, environ: Mapping[str, str], target: Path, root: Path
     return plan
 
 
-def layers(plan: Plan) -> dict[str, tuple[Step, ...]]:
+def layers(plan: InstallPlan) -> dict[str, tuple[InstallStep, ...]]:
     """The steps of each layer; those that come before (the gate) and after (register and on) are in none."""
     closing = [step.id for step in plan.steps].index("register")
     steps = plan.steps[1:closing]
@@ -65,7 +65,7 @@ def layers(plan: Plan) -> dict[str, tuple[Step, ...]]:
     return {"torch": first, "packages": tuple(step for step in steps if step not in first)}
 
 
-def script(name: str, steps: Iterable[Step]) -> str:
+def script(name: str, steps: Iterable[InstallStep]) -> str:
     """A layer as a POSIX shell script, to be run from the repository root."""
     lines = ["#!/bin/sh", f"# The {name} layer of an image, as the installer planned it.", "set -eu", *TRUST]
     for step in steps:
@@ -73,7 +73,7 @@ def script(name: str, steps: Iterable[Step]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _plan(request: Request, environ: Mapping[str, str], root: Path) -> Plan:
+def _plan(request: InstallRequest, environ: Mapping[str, str], root: Path) -> InstallPlan:
     profile = registry.load(root).get(request.profile)
     facts = planning_facts.gather(profile, request, environ, root, paper=False)
     backend = planning.commands_of(profile, request, facts).backend
@@ -83,7 +83,7 @@ def _plan(request: Request, environ: Mapping[str, str], root: Path) -> Plan:
     return planning.plan(profile, request, planning_facts.with_torch(facts, _torch(profile, request, python, root)))
 
 
-def _commands(step: Step) -> list[str]:
+def _commands(step: InstallStep) -> list[str]:
     """The step's command with its variables; pip is unpacked before the step that starts it from its own wheel."""
     unset = [part for name, value in step.env.items() if value is None for part in ("-u", name)]
     given = [f"{name}={value}" for name, value in step.env.items() if value is not None]
@@ -100,13 +100,13 @@ def _commands(step: Step) -> list[str]:
     ]
 
 
-def _pip_folder(step: Step) -> str | None:
+def _pip_folder(step: InstallStep) -> str | None:
     """The folder of pip's own wheel, which the command names by its last --find-links; None for most steps."""
     places = [step.argv[at + 1] for at, part in enumerate(step.argv) if part == "--find-links"]
     return places[-1] if step.before else None
 
 
-def _torch(profile: Profile, request: Request, python: str, root: Path) -> TorchChoice | None:
+def _torch(profile: Profile, request: InstallRequest, python: str, root: Path) -> TorchChoice | None:
     """A wheel folder's torch where one was given, else the torch file's own pin."""
     pin = profile.torch
     if pin is None:
@@ -122,7 +122,7 @@ def _torch(profile: Profile, request: Request, python: str, root: Path) -> Torch
     return torch_wheel.assumed(pin, places, preferred)
 
 
-def _put_inputs(step: Step, folder: Path, request: Request, root: Path) -> None:
+def _put_inputs(step: InstallStep, folder: Path, request: InstallRequest, root: Path) -> None:
     """What the step's command reads, at the same places below `folder`."""
     for path, text in step.writes.items():
         _put(folder / path, text)
@@ -140,7 +140,7 @@ def _put_inputs(step: Step, folder: Path, request: Request, root: Path) -> None:
             _put(folder / value, (root / value).read_text(encoding="utf-8"))
 
 
-def _put_links(folder: Path, plan: Plan, environ: Mapping[str, str]) -> None:
+def _put_links(folder: Path, plan: InstallPlan, environ: Mapping[str, str]) -> None:
     """Lead from `.envs/current` to the environment that the layer will make; conda's lies elsewhere and is linked."""
     envs = (folder / CURRENT).parent
     envs.mkdir(parents=True, exist_ok=True)

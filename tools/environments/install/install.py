@@ -19,15 +19,15 @@ from typing import Any
 from tools.environments.errors import LabError
 from tools.environments.install import backends, install_state, install_text, planning, planning_facts
 from tools.environments.install.install_index import IndexProbe
-from tools.environments.install.install_journal import DamagedJournalError, Journal, Progress
-from tools.environments.install.install_state import Found
+from tools.environments.install.install_journal import DamagedJournalError, InstallJournal, Progress
+from tools.environments.install.install_state import FoundState
 from tools.environments.install.install_steps import TITLES, Work, carry_out, mend
 from tools.environments.install.install_text import Narrator
-from tools.environments.install.planning import Facts, Request
+from tools.environments.install.planning import InstallRequest, PlanningFacts
 from tools.environments.installed import environment_lock, installed_files, registration, stamp
 from tools.environments.layout import ROOT
 from tools.environments.machine import host_facts, host_gate
-from tools.environments.model import Check, Plan, Profile
+from tools.environments.model import Check, InstallPlan, Profile
 from tools.environments.registry import registry, requirement_text
 from tools.environments.sources.index_settings import without_credentials
 from tools.environments.sources.torch_wheel import TorchChoice
@@ -42,7 +42,7 @@ class GateBlockedError(LabError):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class InstallOutcome:
     """What an install came to: "installed", "current" or "adopted", and where its interpreter is."""
 
     status: str
@@ -62,14 +62,16 @@ class Outcome:
         return dataclasses.asdict(self)
 
 
-def plan_on_paper(request: Request, environ: Mapping[str, str], root: Path = ROOT) -> tuple[Profile, Plan]:
+def plan_on_paper(
+    request: InstallRequest, environ: Mapping[str, str], root: Path = ROOT
+) -> tuple[Profile, InstallPlan]:
     """What an install into nothing would do, asking neither a card nor the network."""
     profile = registry.load(root).get(request.profile)
     facts = planning_facts.gather(profile, request, environ, root, paper=True)
     return profile, planning.plan(profile, request, facts)
 
 
-def install(request: Request, environ: Mapping[str, str], say: Narrator, root: Path = ROOT) -> Outcome:
+def install(request: InstallRequest, environ: Mapping[str, str], say: Narrator, root: Path = ROOT) -> InstallOutcome:
     """Make the environment, or finish it, or find it current. LabError for anything a user can mend."""
     return Installation(request, environ, say, root).run()
 
@@ -77,7 +79,7 @@ def install(request: Request, environ: Mapping[str, str], say: Narrator, root: P
 class Installation:
     """One call of the installer."""
 
-    def __init__(self, request: Request, environ: Mapping[str, str], say: Narrator, root: Path) -> None:
+    def __init__(self, request: InstallRequest, environ: Mapping[str, str], say: Narrator, root: Path) -> None:
         self.started = time.monotonic()
         self.request, self.environ, self.say, self.root = request, environ, say, root
         self.registry = registry.load(root)
@@ -86,12 +88,12 @@ class Installation:
         self.digest = requirement_text.digest(self.profile, root)
         self.name = planning.chosen_name(self.profile, request)
         self.state = root / planning.state_folder(self.name)
-        self.journal = Journal(self.state / "journal.jsonl")
+        self.journal = InstallJournal(self.state / "journal.jsonl")
         self.removal_s = 0.0
         self.anew = request.recreate  # until the old environment is gone: a call after Ctrl-C must ask for it again
         self.at = ""  # the step under way, to be named when this is interrupted
 
-    def run(self) -> Outcome:
+    def run(self) -> InstallOutcome:
         """Recognise a finished environment at once; anything else happens under the lock."""
         if not self.request.recreate:
             prefix = self._known_prefix()
@@ -110,7 +112,7 @@ class Installation:
             second = held.enter_context(environment_lock.hold(beside, purpose, self.say.line))
             return self._run(facts, prefix, (lock, second))
 
-    def _run(self, facts: Facts, prefix: Path, locks: tuple[int, ...]) -> Outcome:
+    def _run(self, facts: PlanningFacts, prefix: Path, locks: tuple[int, ...]) -> InstallOutcome:
         install_state.clear(self.state)
         found, progress = self._look_again(facts, prefix)
         if found.state == "current":
@@ -145,7 +147,7 @@ class Installation:
         self._closing(work)
         return self._outcome("installed", prefix, plan.backend, plan.python, plan.torch, work)
 
-    def locate(self) -> Outcome:
+    def locate(self) -> InstallOutcome:
         """Where the finished environment is; writes nothing. LabError for none, an unfinished, or a changed one."""
         prefix = self._known_prefix()
         if prefix is None or not os.path.lexists(prefix):
@@ -163,7 +165,7 @@ class Installation:
         self.say.line(f"{self.profile.id} · environment current · {self._shown(prefix)}")
         return self._outcome("current", prefix, found.stamp.backend, version, found.stamp.torch, None)
 
-    def on_paper(self) -> Plan:
+    def on_paper(self) -> InstallPlan:
         """The plan, with a note on what is there already. LabError where the install itself would refuse that."""
         there = () if self.request.target == "image" else self._there()
         _, plan = plan_on_paper(self.request, self.environ, self.root)
@@ -201,7 +203,7 @@ class Installation:
             return Path(str(progress.facts.get("prefix") or here))
         return None if self.request.backend == "conda" else here
 
-    def _backend(self, facts: Facts) -> str:
+    def _backend(self, facts: PlanningFacts) -> str:
         backend = backends.choose(self.request.backend, conda=facts.conda, uv=facts.uv)
         if lacking := backends.missing(backend, conda=facts.conda, uv=facts.uv):
             raise lacking
@@ -209,7 +211,7 @@ class Installation:
             raise planning_facts.no_interpreter(self.profile)
         return backend
 
-    def _identity(self, facts: Facts) -> dict[str, str]:
+    def _identity(self, facts: PlanningFacts) -> dict[str, str]:
         """What must be equal for an interrupted install to be resumed; index settings may well be other ones."""
         backend = backends.choose(self.request.backend, conda=facts.conda, uv=facts.uv)
         python = planning.python_version(self.profile, self.request, facts, backend)
@@ -221,16 +223,16 @@ class Installation:
             "Python": f"{python} {base}".strip(),
         }
 
-    def _look_again(self, facts: Facts, prefix: Path) -> tuple[Found, Progress | None]:
+    def _look_again(self, facts: PlanningFacts, prefix: Path) -> tuple[FoundState, Progress | None]:
         """Under the lock nothing changes any more: this answer counts."""
         if not self.request.recreate:
             return self._look(prefix, self._identity(facts)), self._progress(prefix)
         if not os.path.lexists(prefix):
-            return Found("absent"), None
+            return FoundState("absent"), None
         self._refuse_a_folder(prefix)
-        return Found("restart"), None
+        return FoundState("restart"), None
 
-    def _look(self, prefix: Path | None, identity: Mapping[str, str] | None = None) -> Found:
+    def _look(self, prefix: Path | None, identity: Mapping[str, str] | None = None) -> FoundState:
         asked = install_state.asked(self.request)
         return install_state.look(prefix, self._progress(prefix), self.profile, self.digest, identity, asked)
 
@@ -243,7 +245,7 @@ class Installation:
                 raise
             return None
 
-    def _discard(self, facts: Facts, prefix: Path, why: str) -> None:
+    def _discard(self, facts: PlanningFacts, prefix: Path, why: str) -> None:
         self.at = "remove"
         started = time.monotonic()
         if facts.conda and (prefix / "conda-meta").is_dir():
@@ -259,7 +261,7 @@ class Installation:
                 return
         raise install_state.no_environment(self.profile, prefix, install_state.asked(self.request))
 
-    def _gate(self, facts: Facts, prefix: Path, found: Found) -> str:
+    def _gate(self, facts: PlanningFacts, prefix: Path, found: FoundState) -> str:
         """Ask the machine; returns the Python version. GateBlockedError where it cannot carry the profile."""
         backend = backends.choose(self.request.backend, conda=facts.conda, uv=facts.uv)
         python = planning.python_version(self.profile, self.request, facts, backend)
@@ -294,7 +296,7 @@ class Installation:
             return TorchChoice(**kept)
         return planning_facts.choose_torch(self.profile, self.request, python, self.root)
 
-    def _begin(self, found: Found, facts: Facts, prefix: Path, index: IndexProbe) -> None:
+    def _begin(self, found: FoundState, facts: PlanningFacts, prefix: Path, index: IndexProbe) -> None:
         """Start a journal, and only then remove what is there: by now nothing is known that would stop the new one."""
         if found.reason:
             self.say.line(f"  starting over: {found.reason}")
@@ -314,7 +316,7 @@ class Installation:
         self.say.line(f"  resuming at {TITLES.get(ahead, ahead)}: {why}")
         return done
 
-    def _work(self, plan: Plan, facts: Facts, prefix: Path, locks: tuple[int, ...]) -> Work:
+    def _work(self, plan: InstallPlan, facts: PlanningFacts, prefix: Path, locks: tuple[int, ...]) -> Work:
         return Work(
             root=self.root,
             profile=self.profile,
@@ -337,7 +339,7 @@ class Installation:
         for line in install_text.closing(self.profile, work.commands, jupyter=jupyter):
             self.say.line(line)
 
-    def _current(self, found: Found, prefix: Path) -> Outcome:
+    def _current(self, found: FoundState, prefix: Path) -> InstallOutcome:
         assert found.stamp is not None
         version = self._version(found.stamp, prefix)
         seconds = time.monotonic() - self.started
@@ -360,10 +362,10 @@ class Installation:
 
     def _outcome(
         self, status: str, prefix: Path, backend: str, version: str, torch: str | None, work: Work | None
-    ) -> Outcome:
+    ) -> InstallOutcome:
         taken = {"remove": self.removal_s} if self.removal_s else {}
         taken |= work.seconds if work else {}
-        return Outcome(
+        return InstallOutcome(
             status=status,
             profile=self.profile.id,
             environment=self.name,

@@ -16,7 +16,7 @@ from tools.environments.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, Lab
 from tools.environments.install import adopt, backends, install_text
 from tools.environments.install.install import GateBlockedError, Installation
 from tools.environments.install.install_text import Narrator
-from tools.environments.install.planning import Request
+from tools.environments.install.planning import InstallRequest
 from tools.environments.installed.environment_lock import unwritable
 from tools.environments.layout import ROOT
 from tools.environments.machine import image_facts
@@ -104,8 +104,8 @@ def _refuse_backend(given: argparse.Namespace) -> None:
 def _run(given: argparse.Namespace, say: Narrator, root: Path, at: list[Installation]) -> dict[str, Any]:
     _refuse_pairs(given)
     _refuse_backend(given)
-    options = index_settings.Options(given.index_url, given.torch_index, tuple(given.find_links), given.offline)
-    request = Request(
+    options = index_settings.IndexOptions(given.index_url, given.torch_index, tuple(given.find_links), given.offline)
+    request = InstallRequest(
         profile=given.profile,
         env_name=given.env_name,
         backend=given.backend,

@@ -35,7 +35,7 @@ class DamagedJournalError(LabError):
     """The file is no journal, or holds a line that this never wrote."""
 
 
-class Journal:
+class InstallJournal:
     """The journal of one environment.
 
     Nothing waits for the disk: after a power cut the journal may lag behind the files, which only repeats a step; were

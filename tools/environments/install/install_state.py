@@ -13,7 +13,7 @@ from typing import Literal
 
 from tools.environments.errors import LabError
 from tools.environments.install.install_journal import Progress
-from tools.environments.install.planning import Request
+from tools.environments.install.planning import InstallRequest
 from tools.environments.installed import installed_files, stamp
 from tools.environments.installed.stamp import INSTALL
 from tools.environments.layout import ENVS
@@ -24,7 +24,7 @@ FOUNDATION = ("create", "isolate", "pip")
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundState:
     """What lies at an environment's place, and why that is said."""
 
     state: Literal["absent", "current", "resume", "restart"]
@@ -39,7 +39,7 @@ def look(
     digest: str,
     identity: Mapping[str, str] | None,
     asked: str = "",
-) -> Found:
+) -> FoundState:
     """What to do about the environment at `prefix`. `identity` is of the install now wanted; None: any will do.
 
     `asked` is what a command that repairs must ask for again. One that was finished and lost its stamp is to resume.
@@ -47,7 +47,7 @@ def look(
     """
     if prefix is None or not os.path.lexists(prefix):
         begun = progress is not None and not progress.finished
-        return Found("absent", "an earlier call was interrupted before there was an environment" if begun else "")
+        return FoundState("absent", "an earlier call was interrupted before there was an environment" if begun else "")
     found = stamp.read(prefix, profile.id)
     if found is not None:
         return _stamped(found, prefix, profile, digest, asked)
@@ -63,21 +63,21 @@ def look(
         raise refused(profile, prefix, [f"it belongs to {progress.identity.get('profile')}, and is unfinished"], asked)
     if identity is not None and dict(identity) != dict(progress.identity):
         names = [name for name in identity if identity[name] != progress.identity.get(name)]
-        return Found("restart", f"the unfinished one was made for another {' and '.join(names)}")
+        return FoundState("restart", f"the unfinished one was made for another {' and '.join(names)}")
     broken = next((step for step in FOUNDATION if step == progress.begun), None)
     if broken or "create" not in progress.done:
-        return Found("restart", f"it was interrupted in step {broken or 'create'}")
-    return Found("resume")
+        return FoundState("restart", f"it was interrupted in step {broken or 'create'}")
+    return FoundState("resume")
 
 
-def _stamped(found: stamp.Stamp, prefix: Path, profile: Profile, digest: str, asked: str) -> Found:
+def _stamped(found: stamp.Stamp, prefix: Path, profile: Profile, digest: str, asked: str) -> FoundState:
     reasons = stamp.is_current(found, profile, digest, prefix)
     if not reasons:
         broken = installed_files.sweep(installed_files.site_packages(prefix)).broken
         reasons = [f"{item.distribution.name}: {item.problem}" for item in broken[:3]]
     if reasons:
         raise refused(profile, prefix, reasons, asked)
-    return Found("current", stamp=found)
+    return FoundState("current", stamp=found)
 
 
 def refused(profile: Profile, prefix: Path, reasons: list[str], asked: str = "") -> LabError:
@@ -102,7 +102,7 @@ def no_environment(profile: Profile, prefix: Path, asked: str = "") -> LabError:
     )
 
 
-def asked(request: Request) -> str:
+def asked(request: InstallRequest) -> str:
     """The options that a command which repairs must hold too, or it would make another environment; "" for none."""
     given = ["--backend", request.backend] if request.backend != "auto" else []
     given += ["--python", request.python] if request.python else []

@@ -15,16 +15,16 @@ from typing import Any
 from tools.environments.errors import LabError
 from tools.environments.install import children, failures
 from tools.environments.install.backends import Commands
-from tools.environments.install.install_journal import Journal, Progress
+from tools.environments.install.install_journal import InstallJournal, Progress
 from tools.environments.install.install_state import FOUNDATION, asked, refused
 from tools.environments.install.install_text import Narrator
-from tools.environments.install.planning import Request
+from tools.environments.install.planning import InstallRequest
 from tools.environments.install.planning_facts import ask
 from tools.environments.installed import installed_files, stamp
 from tools.environments.installed.environment_lock import unwritable
 from tools.environments.installed.installed_files import Sweep
 from tools.environments.installed.registration import PTH_NAME
-from tools.environments.model import Plan, Profile, Step
+from tools.environments.model import InstallPlan, InstallStep, Profile
 
 TITLES = {"gate": "host gate", "pip-check": "pip check"}
 # Every other step installs a capability, and tells how many packages that added.
@@ -40,10 +40,10 @@ class Work:
     root: Path
     profile: Profile
     digest: str
-    request: Request
-    plan: Plan
+    request: InstallRequest
+    plan: InstallPlan
     commands: Commands
-    journal: Journal
+    journal: InstallJournal
     state: Path
     prefix: Path
     environ: Mapping[str, str]
@@ -55,7 +55,7 @@ class Work:
     seconds: dict[str, float] = field(default_factory=dict)
 
 
-def carry_out(work: Work, step: Step, watch: Callable[[], None] | None = None) -> None:
+def carry_out(work: Work, step: InstallStep, watch: Callable[[], None] | None = None) -> None:
     """Run one step and journal it. LabError where it fails, or where `watch` raises one meanwhile."""
     started = time.monotonic()
     before = 0 if step.id in TOLD_OTHERWISE else _packages(work)
@@ -109,7 +109,7 @@ def mend(work: Work, progress: Progress) -> tuple[str, ...]:
     return tuple(name for name in progress.done if name not in again)
 
 
-def _prepare(work: Work, step: Step) -> None:
+def _prepare(work: Work, step: InstallStep) -> None:
     try:
         for path, text in step.writes.items():
             (work.root / path).write_text(text, encoding="utf-8")
@@ -133,8 +133,8 @@ def _unpack_pip(work: Work) -> None:
 
 
 def _child(
-    work: Work, step: Step, watch: Callable[[], None] | None, beside: Callable[[], None] | None
-) -> children.Ended:
+    work: Work, step: InstallStep, watch: Callable[[], None] | None, beside: Callable[[], None] | None
+) -> children.ChildEnded:
     log = work.state / "logs" / step.id
     name = TITLES.get(step.id, step.id)
     try:
@@ -176,7 +176,9 @@ def environment(environ: Mapping[str, str], changes: Mapping[str, str | None]) -
     return {name: value for name, value in merged.items() if value is not None}
 
 
-def _outcome(work: Work, step: Step, ended: children.Ended, before: int, sweeps: Sequence[Sweep]) -> tuple[str, str]:
+def _outcome(
+    work: Work, step: InstallStep, ended: children.ChildEnded, before: int, sweeps: Sequence[Sweep]
+) -> tuple[str, str]:
     match step.id:
         case "create":
             place = work.plan.prefix or str(work.prefix)
@@ -235,7 +237,7 @@ def _whole(work: Work, sweep: Sweep) -> str:
     return f"no conflicts, {sweep.files:,} files whole"
 
 
-def _preflight(work: Work, step: Step, ended: children.Ended) -> tuple[str, str]:
+def _preflight(work: Work, step: InstallStep, ended: children.ChildEnded) -> tuple[str, str]:
     try:
         report = json.loads(ended.out.read_bytes())
         checks: list[dict[str, Any]] = list(report["checks"])

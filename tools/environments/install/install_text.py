@@ -13,7 +13,7 @@ from typing import IO
 
 from tools.environments.install.backends import Commands
 from tools.environments.machine.host_facts import HostFacts
-from tools.environments.model import Check, Plan, Profile, Step
+from tools.environments.model import Check, InstallPlan, InstallStep, Profile
 from tools.environments.sources.index_settings import without_credentials
 
 LOG_EVERY_S = 30.0
@@ -102,7 +102,7 @@ def closing(profile: Profile, commands: Commands, *, jupyter: bool) -> list[str]
     return [f"  {name:<19} {command}" for name, command in rows]
 
 
-def paper(plan: Plan) -> list[str]:
+def paper(plan: InstallPlan) -> list[str]:
     """A plan as text: every step with exactly what runs, credentials left out."""
     common = _common(plan.steps)
     lines = [f"plan · {plan.backend}, Python {plan.python}, {plan.prefix or plan.environment} · nothing was done"]
@@ -124,7 +124,7 @@ def paper(plan: Plan) -> list[str]:
     return lines
 
 
-def as_data(plan: Plan) -> dict[str, object]:
+def as_data(plan: InstallPlan) -> dict[str, object]:
     """A plan as JSON holds it, credentials left out."""
     return {
         "profile": plan.profile,
@@ -154,7 +154,7 @@ def shell(env: Mapping[str, str | None]) -> str:
     return " ".join(f"{key}={shlex.quote(without_credentials(value or ''))}" for key, value in env.items())
 
 
-def _common(steps: Sequence[Step]) -> dict[str, str | None]:
+def _common(steps: Sequence[InstallStep]) -> dict[str, str | None]:
     """The variables that every step with a command sees alike."""
     with_command = [step.env for step in steps if step.argv]
     if not with_command:

@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 
 from tools.environments.errors import EXIT_USAGE, LabError
 from tools.environments.install import backends
-from tools.environments.model import Plan, Profile, Step
+from tools.environments.model import InstallPlan, InstallStep, Profile
 from tools.environments.sources.index_settings import IndexSettings
 from tools.environments.sources.torch_wheel import TorchChoice
 
@@ -44,7 +44,7 @@ DROPPED_VARIABLES = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "__PYVENV_LAUNCH
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class InstallRequest:
     """What the user asked for."""
 
     profile: str
@@ -65,7 +65,7 @@ class Interpreter:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class PlanningFacts:
     """What a plan needs to know of the machine. `requirements` are the torch file's lines besides torch itself."""
 
     interpreter: Interpreter | None = None  # None: there is none this profile takes
@@ -77,7 +77,7 @@ class Facts:
     variables: tuple[str, ...] = ()  # names of the environment variables that are set
 
 
-def plan(profile: Profile, request: Request, facts: Facts) -> Plan:
+def plan(profile: Profile, request: InstallRequest, facts: PlanningFacts) -> InstallPlan:
     """The steps for this profile on this machine, in the reference order. LabError (usage) for a wrong request."""
     commands = commands_of(profile, request, facts)
     target, backend = commands.target, commands.backend
@@ -91,10 +91,10 @@ def plan(profile: Profile, request: Request, facts: Facts) -> Plan:
     steps += closing_steps(profile, commands, environment)
     version = python_version(profile, request, facts, backend)
     torch = facts.torch.version if facts.torch else None
-    return Plan(profile.id, backend, target.name, target.prefix, tuple(steps), version, torch, tuple(notes))
+    return InstallPlan(profile.id, backend, target.name, target.prefix, tuple(steps), version, torch, tuple(notes))
 
 
-def commands_of(profile: Profile, request: Request, facts: Facts) -> backends.Commands:
+def commands_of(profile: Profile, request: InstallRequest, facts: PlanningFacts) -> backends.Commands:
     """The command builder for this request; also for the lines that are printed when its plan has run."""
     name = chosen_name(profile, request)
     backend = backends.choose(request.backend, conda=facts.conda, uv=facts.uv)
@@ -116,7 +116,7 @@ def commands_of(profile: Profile, request: Request, facts: Facts) -> backends.Co
     return backends.Venv(target, base)
 
 
-def chosen_name(profile: Profile, request: Request) -> str:
+def chosen_name(profile: Profile, request: InstallRequest) -> str:
     """The environment's name: as given, an empty one included, which is refused; else the profile's own."""
     return environment_name(profile.environment if request.env_name is None else request.env_name)
 
@@ -139,7 +139,7 @@ def state_folder(name: str) -> PurePosixPath:
     return PurePosixPath(STATE) / name
 
 
-def python_version(profile: Profile, request: Request, facts: Facts, backend: str) -> str:
+def python_version(profile: Profile, request: InstallRequest, facts: PlanningFacts, backend: str) -> str:
     """The Python an environment gets: conda's own newest that the profile takes, else that of the interpreter found."""
     if backend == "conda":
         return request.python or profile.python[-1]
@@ -156,27 +156,27 @@ def _is_dropped(name: str) -> bool:
     return tools or name in DROPPED_VARIABLES
 
 
-def _gate(profile: Profile, target: backends.Target) -> Step:
+def _gate(profile: Profile, target: backends.Target) -> InstallStep:
     gpu = ", GPU" if profile.gpu and not target.image else ""
-    return Step(
+    return InstallStep(
         "gate",
         f"can this machine carry {profile.id}: system, Python, memory, disk{gpu}{_without_gpu(profile, target)}",
     )
 
 
-def _create(commands: backends.Commands, environment: Mapping[str, str | None]) -> list[Step]:
+def _create(commands: backends.Commands, environment: Mapping[str, str | None]) -> list[InstallStep]:
     first, *rest = commands.create()
-    steps = [Step("create", f"a fresh environment, by {commands.backend}", first, environment)]
-    steps += [Step("isolate", "keep user site and PYTHONPATH out of it", argv, environment) for argv in rest]
+    steps = [InstallStep("create", f"a fresh environment, by {commands.backend}", first, environment)]
+    steps += [InstallStep("isolate", "keep user site and PYTHONPATH out of it", argv, environment) for argv in rest]
     before = ""
     if commands.unpacks_pip:
         before = f"pip's own wheel, unpacked in {commands.target.pip_wheel} (of a folder, of Python, else of the index)"
-    return [*steps, Step("pip", "pip itself, up to date", commands.upgrade_pip(), environment, before)]
+    return [*steps, InstallStep("pip", "pip itself, up to date", commands.upgrade_pip(), environment, before)]
 
 
 def _packages(
-    profile: Profile, commands: backends.Commands, facts: Facts, environment: Mapping[str, str | None]
-) -> list[Step]:
+    profile: Profile, commands: backends.Commands, facts: PlanningFacts, environment: Mapping[str, str | None]
+) -> list[InstallStep]:
     bounds = tuple(part for name in profile.constraints for part in ("-c", f"requirements/{name}"))
     files = list(profile.requirements)
     steps = []
@@ -188,16 +188,18 @@ def _packages(
         argv = commands.install((*page, facts.torch.requirement, *facts.beside_torch, *bounds))
         env = {**environment, **commands.environment(source if kind in ("index", "assumed") else None)}
         reason = f"{files.pop(0)}, as exactly this build; it constrains every later step"
-        steps.append(Step("torch", reason, argv, env, writes={pin: facts.torch.requirement + "\n"}))
+        steps.append(InstallStep("torch", reason, argv, env, writes={pin: facts.torch.requirement + "\n"}))
     if facts.other_indexes and commands.backend == "uv":
         environment = {**environment, "UV_INDEX_STRATEGY": "unsafe-best-match"}
     for name in files:
         argv = commands.install(("-r", f"requirements/{name}", *bounds))
-        steps.append(Step(PurePosixPath(name).stem, f"what requirements/{name} names", argv, environment))
+        steps.append(InstallStep(PurePosixPath(name).stem, f"what requirements/{name} names", argv, environment))
     return steps
 
 
-def closing_steps(profile: Profile, commands: backends.Commands, environment: Mapping[str, str | None]) -> list[Step]:
+def closing_steps(
+    profile: Profile, commands: backends.Commands, environment: Mapping[str, str | None]
+) -> list[InstallStep]:
     """What is done once the packages are there, in an install as in an adoption."""
 
     def script(path: str, *options: str) -> tuple[str, ...]:
@@ -206,10 +208,10 @@ def closing_steps(profile: Profile, commands: backends.Commands, environment: Ma
     whole = "do the packages fit each other, and is every installed file whole"
     on_profile = f"is this environment on profile{_without_gpu(profile, commands.target)}"
     return [
-        Step("register", "import tools and experiments from any folder", script(REGISTER), environment),
-        Step("pip-check", whole, commands.check(), environment),
-        Step("preflight", on_profile, script(PREFLIGHT, "--profile", profile.id, "--json"), environment),
-        Step("stamp", "write down what was made, from what"),
+        InstallStep("register", "import tools and experiments from any folder", script(REGISTER), environment),
+        InstallStep("pip-check", whole, commands.check(), environment),
+        InstallStep("preflight", on_profile, script(PREFLIGHT, "--profile", profile.id, "--json"), environment),
+        InstallStep("stamp", "write down what was made, from what"),
     ]
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tools.environments.errors import EXIT_USAGE, LabError
 from tools.environments.install import backends
-from tools.environments.install.planning import Facts, Interpreter, Request
+from tools.environments.install.planning import InstallRequest, Interpreter, PlanningFacts
 from tools.environments.machine import host_facts
 from tools.environments.model import Profile
 from tools.environments.registry import requirement_text
@@ -29,7 +29,9 @@ _ASK = (
 )
 
 
-def gather(profile: Profile, request: Request, environ: Mapping[str, str], root: Path, *, paper: bool) -> Facts:
+def gather(
+    profile: Profile, request: InstallRequest, environ: Mapping[str, str], root: Path, *, paper: bool
+) -> PlanningFacts:
     """The facts but for torch, which is chosen once the gate is passed; `paper` is a plan that will not be run.
 
     LabError (usage) for a Python that was named and cannot be used; a machine with none that fits is told at the gate.
@@ -43,7 +45,7 @@ def gather(profile: Profile, request: Request, environ: Mapping[str, str], root:
     found = None if takes_conda else interpreter(profile, request.python, environ)
     if takes_conda and request.python and request.python not in profile.python:  # conda takes no path
         raise _not_taken(profile, request.python)
-    facts = Facts(
+    facts = PlanningFacts(
         interpreter=found,
         conda=conda,
         uv=uv,
@@ -56,14 +58,14 @@ def gather(profile: Profile, request: Request, environ: Mapping[str, str], root:
     return facts
 
 
-def with_torch(facts: Facts, torch: TorchChoice | None) -> Facts:
+def with_torch(facts: PlanningFacts, torch: TorchChoice | None) -> PlanningFacts:
     """The same facts with the torch that was chosen."""
-    return Facts(
+    return PlanningFacts(
         facts.interpreter, facts.conda, facts.uv, torch, facts.beside_torch, facts.other_indexes, facts.variables
     )
 
 
-def choose_torch(profile: Profile, request: Request, python: str, root: Path) -> TorchChoice | None:
+def choose_torch(profile: Profile, request: InstallRequest, python: str, root: Path) -> TorchChoice | None:
     """The torch for this profile: looked for in folders, then at its index, within seconds. None without a torch pin.
 
     LabError where none can be had, before anything is downloaded.
@@ -184,7 +186,9 @@ def remove_by_conda(conda: str, name: str, environ: Mapping[str, str]) -> None:
         subprocess.run(command, env=dict(environ), stdin=subprocess.DEVNULL, capture_output=True, check=False)
 
 
-def _on_paper(profile: Profile, request: Request, facts: Facts, lines: Sequence[RequirementLine]) -> TorchChoice:
+def _on_paper(
+    profile: Profile, request: InstallRequest, facts: PlanningFacts, lines: Sequence[RequirementLine]
+) -> TorchChoice:
     assert profile.torch is not None
     python = facts.interpreter.version if facts.interpreter else request.python or profile.python[-1]
     places = torch_wheel.sources(profile.torch, request.settings)

@@ -24,7 +24,7 @@ INFO_SUFFIX = ".dist-info"
 
 
 @dataclass(frozen=True, slots=True)
-class Distribution:
+class InstalledDistribution:
     """One installed distribution: its normalised name, its version, and its .dist-info folder."""
 
     name: str
@@ -36,7 +36,7 @@ class Distribution:
 class Broken:
     """A distribution whose files are not what its RECORD says, and the first file that is not."""
 
-    distribution: Distribution
+    distribution: InstalledDistribution
     problem: str
     count: int
 
@@ -62,14 +62,14 @@ def site_packages(prefix: Path) -> Path:
     return found[-1]
 
 
-def distributions(site: Path) -> tuple[Distribution, ...]:
+def distributions(site: Path) -> tuple[InstalledDistribution, ...]:
     """Every .dist-info in a site-packages folder, by name. Names and versions come from the folder names alone."""
     found = []
     with os.scandir(site) as entries:
         for entry in entries:
             if entry.name.endswith(INFO_SUFFIX):
                 name, _, version = entry.name.removesuffix(INFO_SUFFIX).partition("-")
-                found.append(Distribution(normalised(name), version, Path(entry.path)))
+                found.append(InstalledDistribution(normalised(name), version, Path(entry.path)))
     return tuple(sorted(found, key=lambda dist: dist.name))
 
 
@@ -159,7 +159,7 @@ def torch_build(site: Path) -> tuple[str, str | None] | None:
     return (version[1] if version else "", cuda[1] if cuda else None)
 
 
-def _record(dist: Distribution, *, bytecode: bool = False) -> list[tuple[str, str, str]] | None:
+def _record(dist: InstalledDistribution, *, bytecode: bool = False) -> list[tuple[str, str, str]] | None:
     """The (path, hash, size) entries of a RECORD; None where it is missing, cut short or unreadable."""
     try:
         text = (dist.info / "RECORD").read_text(encoding="utf-8")
@@ -193,14 +193,14 @@ def _hash_fits(name: str, folder: int, recorded: str) -> bool:
     return base64.urlsafe_b64encode(found).rstrip(b"=").decode() == value.rstrip("=")
 
 
-def _installer(dist: Distribution) -> str:
+def _installer(dist: InstalledDistribution) -> str:
     try:
         return (dist.info / "INSTALLER").read_text(encoding="utf-8").strip()
     except (OSError, ValueError):
         return ""
 
 
-def _is_info(path: str, dist: Distribution) -> bool:
+def _is_info(path: str, dist: InstalledDistribution) -> bool:
     return os.path.dirname(os.path.normpath(path)) == str(dist.info)
 
 

@@ -18,7 +18,7 @@ LIBRARY_MISMATCH = 18  # NVML_ERROR_LIB_RM_VERSION_MISMATCH: user-space library 
 TEXT_BYTES = 96  # longest of NVML's own buffer sizes (device name v2)
 
 
-class Memory(ctypes.Structure):
+class CardMemory(ctypes.Structure):
     """NVML's nvmlMemory_t: bytes, counted over the whole card."""
 
     _fields_ = (("total", ctypes.c_ulonglong), ("free", ctypes.c_ulonglong), ("used", ctypes.c_ulonglong))
@@ -61,7 +61,7 @@ def ask(library: Any) -> dict[str, Any]:
 def _card(library: Any, index: int) -> dict[str, Any]:
     handle = ctypes.c_void_p()
     major, minor = ctypes.c_int(), ctypes.c_int()
-    memory = Memory()
+    memory = CardMemory()
     _call(library, "nvmlDeviceGetHandleByIndex_v2", ctypes.c_uint(index), ctypes.byref(handle))
     _call(library, "nvmlDeviceGetMemoryInfo", handle, ctypes.byref(memory))
     _call(library, "nvmlDeviceGetCudaComputeCapability", handle, ctypes.byref(major), ctypes.byref(minor))

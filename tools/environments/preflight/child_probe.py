@@ -26,7 +26,7 @@ BLOCK_BYTES = 65536
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ProbeOutcome:
     """One finished step: `error` is empty when it went well."""
 
     ok: bool
@@ -38,7 +38,7 @@ class Outcome:
 class ProbeFacts:
     """What one child answered. `died` says how it ended early and in which step; None when it went through."""
 
-    outcomes: Mapping[str, Outcome]
+    outcomes: Mapping[str, ProbeOutcome]
     died: str | None = None
     died_in: str | None = None
     tail: str = ""  # the last of what the child printed, for a reader who wants to know more
@@ -123,7 +123,7 @@ class Probe:
         return text, tail, True
 
     def _judge(self, text: bytes, tail: str, in_time: bool) -> ProbeFacts:
-        outcomes: dict[str, Outcome] = {}
+        outcomes: dict[str, ProbeOutcome] = {}
         current: str | None = None
         ended = False
         for line in text.splitlines():
@@ -131,7 +131,7 @@ class Probe:
             if "end" in message:
                 ended = True
             elif "ok" in message:
-                outcomes[str(message["step"])] = Outcome(
+                outcomes[str(message["step"])] = ProbeOutcome(
                     bool(message["ok"]), str(message.get("error", "")), message.get("facts", {})
                 )
                 current = None
@@ -158,15 +158,15 @@ class Probe:
             return f"killed by signal {-code}"
 
 
-def outcome(probes: Sequence[ProbeFacts], step: str) -> Outcome | None:
+def outcome(probes: Sequence[ProbeFacts], step: str) -> ProbeOutcome | None:
     """How `step` went, in whichever child; a child's death in it counts as its failure. None: it was not reached."""
     for probe in probes:
         if step in probe.outcomes:
             return probe.outcomes[step]
         if probe.died and probe.died_in == step:
-            return Outcome(False, probe.died, {})
+            return ProbeOutcome(False, probe.died, {})
         if probe.died and probe.died_in is None and step.startswith("import ") and not probe.outcomes:
-            return Outcome(False, f"the interpreter itself {probe.died}", {})
+            return ProbeOutcome(False, f"the interpreter itself {probe.died}", {})
     return None
 
 

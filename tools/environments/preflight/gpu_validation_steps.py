@@ -3,6 +3,7 @@
 python -m tools.environments.preflight.gpu_validation_steps rows --profile ID --report FILE   parts by SEPARATOR
 python -m tools.environments.preflight.gpu_validation_steps experiment --profile ID         its smoke run's
 python -m tools.environments.preflight.gpu_validation_steps card --profile ID               ends with 2 for none
+python -m tools.environments.preflight.gpu_validation_steps here                            what this environment is for
 python -m tools.environments.preflight.gpu_validation_steps clear|checked|passed --profile ID
 """
 
@@ -18,6 +19,7 @@ from typing import Any
 
 from tools.environments import command_line, profile_session
 from tools.environments.errors import EXIT_OK, LabError, render
+from tools.environments.installed import stamp
 from tools.environments.model import Profile
 from tools.environments.preflight import gpu_validation
 from tools.environments.registry import registry
@@ -53,11 +55,17 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tools.environments.preflight.gpu_validation_steps", description=__doc__
     )
-    parser.add_argument("action", choices=("rows", "experiment", "card", "clear", "checked", "passed"))
-    parser.add_argument("--profile", required=True)
+    parser.add_argument("action", choices=("here", "rows", "experiment", "card", "clear", "checked", "passed"))
+    parser.add_argument("--profile")
     parser.add_argument("--report", metavar="FILE", help="of the preflight, for `rows`")
     given = parser.parse_args(arguments)
+    if given.profile is None and given.action != "here":
+        parser.error("--profile is missing")
     try:
+        if given.action == "here":
+            found = stamp.read(Path(sys.prefix))
+            print("" if found is None else found.profile)
+            return EXIT_OK
         profile = registry.load().get(given.profile)
         if given.action == "rows":
             for row in rows(json.loads(Path(given.report).read_bytes()), profile):

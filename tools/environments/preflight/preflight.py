@@ -29,7 +29,7 @@ from tools.environments.preflight.checks import (
     torch_build,
 )
 from tools.environments.preflight.checks.check_catalogue import CHECKS
-from tools.environments.preflight.preflight_facts import PROBE_TIME_LIMIT_S, Facts, Request
+from tools.environments.preflight.preflight_facts import PROBE_TIME_LIMIT_S, PreflightFacts, PreflightRequest
 from tools.environments.registry.registry import Registry
 
 WORKING_SPACE_GIB = 0.5  # what runs and caches need once the environment itself is installed
@@ -54,12 +54,12 @@ def run(
     """
     accepted = known(accept)
     wanted = model or (DEFAULT_MODEL if will_download else None)
-    request = Request(quick=quick, notebook=notebook, model=wanted, time_limit_s=time_limit_s)
+    request = PreflightRequest(quick=quick, notebook=notebook, model=wanted, time_limit_s=time_limit_s)
     facts = preflight_facts.gather(profile, request, root=root)
     return judge(profile, registry, facts, accepted)
 
 
-def judge(profile: Profile, registry: Registry, facts: Facts, accepted: Iterable[str] = ()) -> Report:
+def judge(profile: Profile, registry: Registry, facts: PreflightFacts, accepted: Iterable[str] = ()) -> Report:
     """All checks on `facts`, in the catalogue's order. Of `accepted`, only what is a warning here counts."""
     complete = all(facts.modules.get(name) is not None for name in profile.required_modules)
     found = [
@@ -86,7 +86,7 @@ def judge(profile: Profile, registry: Registry, facts: Facts, accepted: Iterable
     return Report(profile.id, registry.digest, checks, tuple(sorted(warned.intersection(accepted))))
 
 
-def _hint(profile: Profile, registry: Registry, facts: Facts) -> str | None:
+def _hint(profile: Profile, registry: Registry, facts: PreflightFacts) -> str | None:
     driver = facts.host.gpu.driver if facts.host.gpu else None
     return registry.hint(profile, driver)
 

@@ -60,7 +60,7 @@ class StampFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class PreflightRequest:
     """What a caller asked for beyond the profile."""
 
     quick: bool = False  # import nothing, sweep no files
@@ -70,7 +70,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class PreflightFacts:
     """One environment on one machine at one moment, and the profile's own text it is held against."""
 
     host: HostFacts
@@ -93,7 +93,7 @@ class Facts:
     notebook: tuple[Check, ...] | None = None  # registration and kernel; None where notebooks do not apply
 
 
-def gather(profile: Profile, request: Request, *, root: Path = ROOT) -> Facts:
+def gather(profile: Profile, request: PreflightRequest, *, root: Path = ROOT) -> PreflightFacts:
     """Look at everything `profile` asks about. LabError only where the registry's own files are broken."""
     interpreter = interpreter_facts.gather()
     probes = None if request.quick else _start(profile, interpreter, request.time_limit_s)
@@ -105,7 +105,7 @@ def gather(profile: Profile, request: Request, *, root: Path = ROOT) -> Facts:
         modules = module_facts.locate(profile.required_modules)
         digest = requirement_text.digest(profile, root)
         hub = network_facts.hub(request.model, os.environ) if request.model else None
-        facts = Facts(
+        facts = PreflightFacts(
             host=host,
             interpreter=interpreter,
             packages=packages,
@@ -179,7 +179,7 @@ def _stamp(profile: Profile, digest: str) -> StampFacts:
         return StampFacts(None, torn=torn)
 
 
-def _notebook(request: Request, packages: PackageFacts) -> tuple[Check, ...] | None:
+def _notebook(request: PreflightRequest, packages: PackageFacts) -> tuple[Check, ...] | None:
     """Registration and kernels, proved by starting interpreters; --quick only reads what is registered."""
     if not request.notebook and not any(name in packages.installed for name in JUPYTER):
         return None

@@ -13,7 +13,7 @@ from tools.environments.registry.shape import refuse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from tools.environments.registry.entry_types import BuildEntry, Document, Entry
+    from tools.environments.registry.entry_types import BuildEntry, Document, RegistryEntry
 
 FLAG: Final = "cuda130"
 Finding = tuple[str, str, str, str]  # rule, found, field, how to fix it
@@ -28,12 +28,12 @@ def id_of(parent: str) -> str:
     return "-".join([*parts[:at], "CUDA130", *parts[at + 1 :]])
 
 
-def with_companions(document: Document, entries: Mapping[str, Entry]) -> dict[str, Entry]:
+def with_companions(document: Document, entries: Mapping[str, RegistryEntry]) -> dict[str, RegistryEntry]:
     """The entries, each companion behind its parent. LabError where its id is taken.
 
     A parent that can have none gets none: `check` says why, after the rules that say what is wrong with it anyway.
     """
-    everyone: dict[str, Entry] = {}
+    everyone: dict[str, RegistryEntry] = {}
     for entry in entries.values():
         everyone[entry["id"]] = entry
         if not entry.get(FLAG) or any(check(entry, document[FLAG])):
@@ -49,7 +49,7 @@ def with_companions(document: Document, entries: Mapping[str, Entry]) -> dict[st
     return everyone
 
 
-def check(entry: Entry, build: BuildEntry) -> Iterator[Finding]:
+def check(entry: RegistryEntry, build: BuildEntry) -> Iterator[Finding]:
     """Why a profile that asks for a companion cannot have one."""
     if not entry.get(FLAG):
         return
@@ -74,7 +74,7 @@ def check(entry: Entry, build: BuildEntry) -> Iterator[Finding]:
             yield f"more than the {saved:g} GiB that its companion saves", f"{size:g}", f"host/{field}", fix
 
 
-def refuse_at(document: Document, entry: Entry, field: str, wanted: str, found: str, fix: str) -> NoReturn:
+def refuse_at(document: Document, entry: RegistryEntry, field: str, wanted: str, found: str, fix: str) -> NoReturn:
     """Refuse a complete entry at its place in the document; a companion at the flag that it follows from."""
     parent = entry.get("companion_of")
     place = next(at for at, raw in enumerate(document["profiles"]) if raw["id"] == (parent or entry["id"]))
@@ -83,7 +83,7 @@ def refuse_at(document: Document, entry: Entry, field: str, wanted: str, found: 
     refuse(f"/profiles/{place}/{FLAG}", wanted, f"{found}, for its companion {entry['id']}", f"{fix}, or drop {FLAG}")
 
 
-def _derived(parent: Entry, name: str, build: BuildEntry) -> Entry:
+def _derived(parent: RegistryEntry, name: str, build: BuildEntry) -> RegistryEntry:
     """The companion, complete. A minute scales with what is downloaded: it is an expectation in the parent too."""
     torch, gpu, host, new = parent["torch"], parent["gpu"], parent["host"], build["torch"]
     assert torch is not None

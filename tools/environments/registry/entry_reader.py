@@ -21,17 +21,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from tools.environments.registry.entry_types import Document, Entry
+    from tools.environments.registry.entry_types import Document, RegistryEntry
 
     Raw = Mapping[str, tuple[str, Mapping[str, Any]]]  # pointer and fields of each template and profile, by name
 
 
-def read(root: Path = ROOT) -> tuple[Document, dict[str, Entry]]:
+def read(root: Path = ROOT) -> tuple[Document, dict[str, RegistryEntry]]:
     """The registry of the checkout at `root`: its document, and its profiles by id. LabError where it is broken."""
     return check(strict_json.read(root / REGISTRY_NAME, REGISTRY_NAME), root)
 
 
-def check(value: object, root: Path = ROOT) -> tuple[Document, dict[str, Entry]]:
+def check(value: object, root: Path = ROOT) -> tuple[Document, dict[str, RegistryEntry]]:
     """The same for a document already read; the files it names are looked up under `root`."""
     DOCUMENT_SHAPE(value, "")
     document: Document = value  # type: ignore[assignment]  # its shape has just been checked
@@ -43,7 +43,7 @@ def check(value: object, root: Path = ROOT) -> tuple[Document, dict[str, Entry]]
     return document, entries
 
 
-def _complete(document: Document) -> dict[str, Entry]:
+def _complete(document: Document) -> dict[str, RegistryEntry]:
     """Each profile with everything it extends, by id, in the registry's order."""
     raw: dict[str, tuple[str, Mapping[str, Any]]]
     raw = {name: (f"/templates/{name}", entry) for name, entry in document["templates"].items()}
@@ -54,7 +54,7 @@ def _complete(document: Document) -> dict[str, Entry]:
         raw[entry["id"]] = (f"/profiles/{place}", entry)
     for name in document["templates"]:
         _extended(name, raw)  # nor may a template that nobody uses be circular
-    entries: dict[str, Entry] = {}
+    entries: dict[str, RegistryEntry] = {}
     for place, entry in enumerate(document["profiles"]):
         merged = _extended(entry["id"], raw)
         merged[FLAG] = entry.get(FLAG, False)  # a companion is asked for where its parent is written, never inherited

@@ -30,7 +30,7 @@ class HostEntry(TypedDict):
     minutes: str
 
 
-class Entry(TypedDict):
+class RegistryEntry(TypedDict):
     """A profile with everything it extends."""
 
     id: str

@@ -12,12 +12,12 @@ from tools.environments.registry.shape import refuse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from tools.environments.registry.entry_types import Entry, Isolation
+    from tools.environments.registry.entry_types import Isolation, RegistryEntry
 
 IMPLIED = ("torch", "cuda")  # families that follow from the torch pin and are never stated
 
 
-def held(entry: Entry) -> tuple[str, ...]:
+def held(entry: RegistryEntry) -> tuple[str, ...]:
     """The families a profile holds: `torch` where it has one, `cuda` where that is a CUDA build, and what it states."""
     torch = entry["torch"]
     implied = () if torch is None else IMPLIED[:1] if torch["build"] == "cpu" else IMPLIED

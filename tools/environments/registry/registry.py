@@ -19,7 +19,7 @@ from tools.environments.registry import entry_reader, families
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from tools.environments.registry.entry_types import Document, Entry, GpuEntry, HostEntry
+    from tools.environments.registry.entry_types import Document, GpuEntry, HostEntry, RegistryEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ def nearest(word: str, names: Iterable[str]) -> list[str]:
     return get_close_matches(word, list(names), n=3, cutoff=0.4)
 
 
-def _registry(document: Document, entries: Mapping[str, Entry]) -> Registry:
+def _registry(document: Document, entries: Mapping[str, RegistryEntry]) -> Registry:
     topics = {name: Topic(name, **fields) for name, fields in document["topics"].items()}
     canonical = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
     return Registry(
@@ -106,7 +106,7 @@ def _registry(document: Document, entries: Mapping[str, Entry]) -> Registry:
     )
 
 
-def _profile(entry: Entry, topic: Topic, document: Document) -> Profile:
+def _profile(entry: RegistryEntry, topic: Topic, document: Document) -> Profile:
     held = families.held(entry)
     anchor = entry["id"].lower()
     return Profile(

@@ -16,7 +16,7 @@ from tools.environments.registry.requirement_text import RequirementLine, lines_
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from tools.environments.registry.entry_types import Document, Entry, Isolation, TorchEntry
+    from tools.environments.registry.entry_types import Document, Isolation, RegistryEntry, TorchEntry
 
 Finding = tuple[str, str, str]  # rule, found, mend
 SYSTEMS: Mapping[str, Mapping[str, str]] = {  # what a marker can ask about each system a profile may name
@@ -26,7 +26,7 @@ SYSTEMS: Mapping[str, Mapping[str, str]] = {  # what a marker can ask about each
 }
 
 
-def check_requirements(document: Document, entries: Mapping[str, Entry], root: Path) -> None:
+def check_requirements(document: Document, entries: Mapping[str, RegistryEntry], root: Path) -> None:
     """Refuse (LabError) the first profile whose requirement files contradict it or the isolation table."""
     for entry in entries.values():
         lines = lines_of(entry["requirements"], entry["constraints"], root)
@@ -39,7 +39,7 @@ def _at(line: RequirementLine) -> str:
     return f"{line.requirement} in requirements/{line.file}:{line.line}"
 
 
-def _packages(entry: Entry, lines: Sequence[RequirementLine], table: Isolation) -> Iterator[Finding]:
+def _packages(entry: RegistryEntry, lines: Sequence[RequirementLine], table: Isolation) -> Iterator[Finding]:
     families = held(entry)
     banned = set(forbidden(table, families))
     for line in lines:
@@ -52,7 +52,7 @@ def _packages(entry: Entry, lines: Sequence[RequirementLine], table: Isolation) 
             yield f"the backend {family}, which the profile says it holds", "no line asks for it", "add its requirement"
 
 
-def _torch(entry: Entry, lines: Sequence[RequirementLine]) -> Iterator[Finding]:
+def _torch(entry: RegistryEntry, lines: Sequence[RequirementLine]) -> Iterator[Finding]:
     """The torch lines of a profile that has a pin, on each system and Python it supports."""
     if entry["torch"] is None:
         return  # then torch is forbidden, and the rule above says so

@@ -15,13 +15,13 @@ from tools.environments.registry.families import IMPLIED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from tools.environments.registry.entry_types import Document, Entry, Isolation
+    from tools.environments.registry.entry_types import Document, Isolation, RegistryEntry
 
 Finding = tuple[str, str, str, str]  # rule, found, field, mend
 ONE_CARD = "one card never stands as evidence for several"
 
 
-def check_references(document: Document, entries: Mapping[str, Entry]) -> None:
+def check_references(document: Document, entries: Mapping[str, RegistryEntry]) -> None:
     """Refuse (LabError) a name that leads nowhere: a topic, a capability."""
     families = document["isolation"]["families"]
     for entry in entries.values():
@@ -33,7 +33,7 @@ def check_references(document: Document, entries: Mapping[str, Entry]) -> None:
                 refuse_at(document, entry, f"capabilities/{number}", "a capability of the table", repr(name), mend)
 
 
-def check_rules(document: Document, entries: Mapping[str, Entry], root: Path) -> None:
+def check_rules(document: Document, entries: Mapping[str, RegistryEntry], root: Path) -> None:
     """Refuse (LabError) the first profile that contradicts its layer, the isolation table, or another profile."""
     environments: dict[str, str] = {}
     measuring: dict[str, str] = {}  # experiment -> the first profile that has it
@@ -65,14 +65,14 @@ def check_rules(document: Document, entries: Mapping[str, Entry], root: Path) ->
                 refuse_at(document, entry, f"experiments/{number}", rule, found, fix)
 
 
-def _files(entry: Entry, root: Path) -> Iterator[Finding]:
+def _files(entry: RegistryEntry, root: Path) -> Iterator[Finding]:
     for field, names in (("requirements", entry["requirements"]), ("constraints", entry["constraints"])):
         for number, name in enumerate(names):
             if not (root / "requirements" / name).is_file():
                 yield "a file that exists", f"no requirements/{name}", f"{field}/{number}", "add the file"
 
 
-def _layer(entry: Entry) -> Iterator[Finding]:
+def _layer(entry: RegistryEntry) -> Iterator[Finding]:
     """What a layer says of torch, of cards and of tags."""
     torch, gpu, layer = entry["torch"], entry["gpu"], entry["layer"]
     if (torch is None) != (layer == "delivery"):
@@ -94,7 +94,7 @@ def _layer(entry: Entry) -> Iterator[Finding]:
         yield rule, ", ".join(entry["tags"]) or "none", "tags", f"let the tags say layer and cards; {ONE_CARD}"
 
 
-def _families(entry: Entry, table: Isolation) -> Iterator[Finding]:
+def _families(entry: RegistryEntry, table: Isolation) -> Iterator[Finding]:
     """What the isolation table says of the capabilities a profile states."""
     alone = [name for name in entry["capabilities"] if name in table["alone"]]
     if len(alone) > 1:
@@ -111,7 +111,7 @@ def _families(entry: Entry, table: Isolation) -> Iterator[Finding]:
             yield f"{family['gpus']} cards for {name}", f"{_cards(entry)}", "gpu/count", ONE_CARD
 
 
-def _judgements(entry: Entry, measuring: Mapping[str, str]) -> Iterator[Finding]:
+def _judgements(entry: RegistryEntry, measuring: Mapping[str, str]) -> Iterator[Finding]:
     """A delivery profile judges records and measures nothing; every other one measures and judges nothing."""
     judges = entry["layer"] == "delivery"
     wrong, right = ("experiments", "judgements") if judges else ("judgements", "experiments")
@@ -123,7 +123,7 @@ def _judgements(entry: Entry, measuring: Mapping[str, str]) -> Iterator[Finding]
             yield "judgements named apart from experiments", found, f"judgements/{number}", fix
 
 
-def _cards(entry: Entry) -> int:
+def _cards(entry: RegistryEntry) -> int:
     return 0 if entry["gpu"] is None else int(entry["gpu"]["count"])
 
 

@@ -24,7 +24,7 @@ NEXT_STEP = "--index-url URL (TMLAB_INDEX_URL) takes a mirror; --find-links DIR 
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class IndexOptions:
     """What the command line gave; None or empty where it gave nothing."""
 
     index_url: str | None = None
@@ -61,7 +61,7 @@ class IndexSettings:
 
 
 def resolve(
-    options: Options,
+    options: IndexOptions,
     environ: Mapping[str, str],
     *,
     pip_files: Sequence[Path] | None = None,
@@ -171,7 +171,7 @@ def _checked(place: str, address: str) -> str:
 
 
 def _find_links(
-    options: Options, environ: Mapping[str, str], pip: Mapping[str, str], origin: dict[str, str]
+    options: IndexOptions, environ: Mapping[str, str], pip: Mapping[str, str], origin: dict[str, str]
 ) -> tuple[str, ...]:
     explicit = [("--find-links", place) for place in options.find_links]
     explicit = explicit or [("TMLAB_FIND_LINKS", place) for place in _places(environ.get("TMLAB_FIND_LINKS", ""))]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tools.environments.model import Check, Profile
-from tools.environments.preflight.preflight_facts import Facts
+from tools.environments.preflight.preflight_facts import PreflightFacts
 
 
-def check(profile: Profile, facts: Facts) -> tuple[Check, ...]:
+def check(profile: Profile, facts: PreflightFacts) -> tuple[Check, ...]:
     """`container.image`."""
     image = facts.image
     wanted = f"an image built for {profile.id} as the registry is now"

@@ -5,15 +5,15 @@ from __future__ import annotations
 from tools.environments.model import Check, Profile
 from tools.environments.preflight.checks.wording import install_again, new_environment, some
 from tools.environments.preflight.child_probe import outcome
-from tools.environments.preflight.preflight_facts import Facts
+from tools.environments.preflight.preflight_facts import PreflightFacts
 
 
-def check(profile: Profile, facts: Facts) -> tuple[Check, ...]:
+def check(profile: Profile, facts: PreflightFacts) -> tuple[Check, ...]:
     """`torch.import` and `packages.import`."""
     return (_torch(profile, facts), _others(profile, facts))
 
 
-def _torch(profile: Profile, facts: Facts) -> Check:
+def _torch(profile: Profile, facts: PreflightFacts) -> Check:
     wanted = "torch that imports"
     if profile.torch is None:
         return Check("torch.import", "skipped", "no torch", "this profile uses none")
@@ -28,7 +28,7 @@ def _torch(profile: Profile, facts: Facts) -> Check:
     return Check("torch.import", "ok", wanted, str(result.facts.get("file", "it does")))
 
 
-def _others(profile: Profile, facts: Facts) -> Check:
+def _others(profile: Profile, facts: PreflightFacts) -> Check:
     names = [name for name in profile.required_modules if name != "torch" and facts.modules.get(name) is not None]
     wanted = f"{len(names)} modules that import"
     if facts.probes is None:

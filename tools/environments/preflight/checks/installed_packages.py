@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from tools.environments.model import Check, Profile
 from tools.environments.preflight.checks.wording import install_again, new_environment, some
-from tools.environments.preflight.preflight_facts import Facts
+from tools.environments.preflight.preflight_facts import PreflightFacts
 from tools.environments.registry.pep440 import VersionError
 from tools.environments.registry.pep508 import RequirementError
 from tools.environments.registry.requirement_text import RequirementLine
@@ -15,7 +15,7 @@ from tools.environments.registry.requirement_text import RequirementLine
 NOTEBOOK_FILE = "notebook.txt"  # what it asks for counts only where notebooks are meant to run
 
 
-def check(profile: Profile, facts: Facts) -> tuple[Check, ...]:
+def check(profile: Profile, facts: PreflightFacts) -> tuple[Check, ...]:
     """`packages.metadata`, `.required`, `.versions`, `.origin`, `.forbidden`."""
     return (
         _metadata(profile, facts),
@@ -26,7 +26,7 @@ def check(profile: Profile, facts: Facts) -> tuple[Check, ...]:
     )
 
 
-def _metadata(profile: Profile, facts: Facts) -> Check:
+def _metadata(profile: Profile, facts: PreflightFacts) -> Check:
     wanted = "readable metadata of each package, once"
     problems = facts.packages.problems
     if not problems:
@@ -35,7 +35,7 @@ def _metadata(profile: Profile, facts: Facts) -> Check:
     return Check("packages.metadata", "blocked", wanted, found, new_environment(profile, facts))
 
 
-def _required(profile: Profile, facts: Facts) -> Check:
+def _required(profile: Profile, facts: PreflightFacts) -> Check:
     wanted = f"{len(profile.required_modules)} modules that can be found"
     absent = [name for name in profile.required_modules if facts.modules.get(name) is None]
     if not absent:
@@ -43,7 +43,7 @@ def _required(profile: Profile, facts: Facts) -> Check:
     return Check("packages.required", "blocked", wanted, f"no {some(absent)}", install_again(profile, facts))
 
 
-def versions(profile: Profile, facts: Facts, name: str, *, notebook: bool) -> Check:
+def versions(profile: Profile, facts: PreflightFacts, name: str, *, notebook: bool) -> Check:
     """Each requirement and constraint against the installed version; torch has checks of its own."""
     wanted = "versions as requirement and constraint files ask"
     lines = [
@@ -73,7 +73,7 @@ def versions(profile: Profile, facts: Facts, name: str, *, notebook: bool) -> Ch
     return Check(name, "ok", wanted, f"{counted} hold")
 
 
-def _applies(line: RequirementLine, facts: Facts) -> bool:
+def _applies(line: RequirementLine, facts: PreflightFacts) -> bool:
     try:
         return line.requirement.applies(facts.markers)
     except RequirementError:
@@ -87,7 +87,7 @@ def _fits(line: RequirementLine, version: str) -> bool:
         return False
 
 
-def _origin(profile: Profile, facts: Facts) -> Check:
+def _origin(profile: Profile, facts: PreflightFacts) -> Check:
     """Fault: PYTHONPATH, the user's or the system's packages win over the environment's."""
     wanted = f"modules imported from {facts.interpreter.prefix}"
     foreign = [entry.path for entry in facts.interpreter.foreign]
@@ -112,7 +112,7 @@ def _inside(path: str, folder: str) -> bool:
     return path.startswith(folder.rstrip("/") + "/")
 
 
-def _forbidden(profile: Profile, facts: Facts) -> Check:
+def _forbidden(profile: Profile, facts: PreflightFacts) -> Check:
     wanted = f"none of {len(profile.forbidden)} packages that {profile.id} excludes"
     found = [
         f"{name} {facts.packages.installed[name].version}"

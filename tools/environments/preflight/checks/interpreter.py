@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tools.environments.model import Check, Profile
 from tools.environments.preflight.checks.wording import new_environment, some
-from tools.environments.preflight.preflight_facts import Facts
+from tools.environments.preflight.preflight_facts import PreflightFacts
 
 PREFIX_WORDS = {
     "venv": "a virtual environment",
@@ -14,12 +14,12 @@ PREFIX_WORDS = {
 }
 
 
-def check(profile: Profile, facts: Facts) -> tuple[Check, ...]:
+def check(profile: Profile, facts: PreflightFacts) -> tuple[Check, ...]:
     """`python.prefix`, `python.path`, `python.user-site`."""
     return (_prefix(profile, facts), _path(facts), _user_site(facts))
 
 
-def _prefix(profile: Profile, facts: Facts) -> Check:
+def _prefix(profile: Profile, facts: PreflightFacts) -> Check:
     wanted = "an environment of its own"
     python = facts.interpreter
     found = f"{PREFIX_WORDS[python.kind]}: {python.prefix}"
@@ -30,7 +30,7 @@ def _prefix(profile: Profile, facts: Facts) -> Check:
     return Check("python.prefix", "warning", wanted, found, new_environment(profile, facts))
 
 
-def _path(facts: Facts) -> Check:
+def _path(facts: PreflightFacts) -> Check:
     wanted = "sys.path with this environment only"
     python = facts.interpreter
     foreign = [entry for entry in python.foreign if entry.source != "user site"]
@@ -55,7 +55,7 @@ def _named(folders: list[str]) -> str:
     return some(folders) + ros
 
 
-def _user_site(facts: Facts) -> Check:
+def _user_site(facts: PreflightFacts) -> Check:
     wanted = "the user's site-packages left out"
     folder = facts.interpreter.user_site
     if folder is None:

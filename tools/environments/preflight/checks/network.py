@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from tools.environments.model import Check, Profile, Status
-from tools.environments.preflight.preflight_facts import Facts
+from tools.environments.preflight.preflight_facts import PreflightFacts
 
 MODEL_GIB = 2.0  # room for the default model's files while they are being downloaded (1 GiB, kept twice at the worst)
 SCHEMES = ("http", "https", "socks4", "socks4a", "socks5", "socks5h")
 
 
-def check(profile: Profile, facts: Facts) -> tuple[Check, ...]:
+def check(profile: Profile, facts: PreflightFacts) -> tuple[Check, ...]:
     """`network.proxy`, `hub.reach`, `hub.disk`."""
     return (_proxy(facts), _reach(facts), _disk(facts))
 
 
-def _proxy(facts: Facts) -> Check:
+def _proxy(facts: PreflightFacts) -> Check:
     wanted = "proxies that the hub client can use"
     if not facts.proxies:
         return Check("network.proxy", "skipped", wanted, "no proxy variable is set")
@@ -34,7 +34,7 @@ def _proxy(facts: Facts) -> Check:
     )
 
 
-def _reach(facts: Facts) -> Check:
+def _reach(facts: PreflightFacts) -> Check:
     hub = facts.hub
     if hub is None:
         return Check("hub.reach", "skipped", "a hub that answers", "this run downloads nothing")
@@ -53,7 +53,7 @@ def _reach(facts: Facts) -> Check:
     return Check("hub.reach", "blocked", wanted, f"{hub.endpoint} {hub.answer}", repair)
 
 
-def _disk(facts: Facts) -> Check:
+def _disk(facts: PreflightFacts) -> Check:
     hub = facts.hub
     if hub is None or hub.cached:
         why = "this run downloads nothing" if hub is None else "nothing is left to download"

@@ -7,24 +7,24 @@ from collections.abc import Sequence
 from tools.environments.machine.host_gate import numbers
 from tools.environments.model import Check, Profile
 from tools.environments.preflight.checks.wording import new_environment
-from tools.environments.preflight.child_probe import Outcome, ProbeFacts, outcome
-from tools.environments.preflight.preflight_facts import Facts
+from tools.environments.preflight.child_probe import ProbeFacts, ProbeOutcome, outcome
+from tools.environments.preflight.preflight_facts import PreflightFacts
 
 DTYPES = ("float32", "tf32", "float16", "bfloat16")
 NATIVE_FROM = (8, 0)  # Ampere: the first with tensor cores for bfloat16 and TF32
 
 
-def check(profile: Profile, facts: Facts) -> tuple[Check, ...]:
+def check(profile: Profile, facts: PreflightFacts) -> tuple[Check, ...]:
     """`torch.device`, `gpu.bf16`, and `operation.<dtype>` for each of `DTYPES`."""
     return (_device(profile, facts), _bf16(profile, facts), *(_operation(name, profile, facts) for name in DTYPES))
 
 
-def _seen(facts: Facts) -> Outcome | None:
+def _seen(facts: PreflightFacts) -> ProbeOutcome | None:
     """What torch said of the cards; None where it was not asked or did not get that far."""
     return outcome(facts.probes, "torch-facts cuda") if facts.probes else None
 
 
-def _device(profile: Profile, facts: Facts) -> Check:
+def _device(profile: Profile, facts: PreflightFacts) -> Check:
     if profile.gpu is None or profile.torch is None:
         return Check("torch.device", "skipped", "a card torch can use", "this profile uses none")
     wanted = f"{profile.gpu.count} card(s) torch can use"
@@ -53,7 +53,7 @@ def _device(profile: Profile, facts: Facts) -> Check:
     )
 
 
-def _bf16(profile: Profile, facts: Facts) -> Check:
+def _bf16(profile: Profile, facts: PreflightFacts) -> Check:
     """bfloat16 is a candidate where card and PyTorch both report it; lacking it is no fault, disagreeing is."""
     wanted = "native bfloat16 by card and by PyTorch alike"
     seen = _seen(facts)
@@ -72,7 +72,7 @@ def _bf16(profile: Profile, facts: Facts) -> Check:
     return Check("gpu.bf16", "warning", wanted, found, "run with --precision fp16")
 
 
-def _operation(dtype: str, profile: Profile, facts: Facts) -> Check:
+def _operation(dtype: str, profile: Profile, facts: PreflightFacts) -> Check:
     name = f"operation.{dtype}"
     device = "cuda" if profile.gpu else "cpu"
     wanted = f"one exact product and gradient in {dtype} on {device}"
@@ -87,7 +87,7 @@ def _operation(dtype: str, profile: Profile, facts: Facts) -> Check:
     return Check(name, "blocked", wanted, result.error, _repair(result.error, profile, facts))
 
 
-def _not_asked(dtype: str, profile: Profile, facts: Facts) -> str:
+def _not_asked(dtype: str, profile: Profile, facts: PreflightFacts) -> str:
     """Why this dtype does not apply here; empty where it does."""
     if profile.torch is None:
         return "this profile uses no torch"
@@ -115,7 +115,7 @@ def _ended_before(probes: Sequence[ProbeFacts]) -> str:
     return f"not reached: {dead.died} in {dead.died_in or 'its start'}" if dead else "not reached"
 
 
-def _repair(error: str, profile: Profile, facts: Facts) -> str:
+def _repair(error: str, profile: Profile, facts: PreflightFacts) -> str:
     if "out of memory" in error.lower():
         return "free the card: nvidia-smi lists what runs there"
     if "no kernel image" in error.lower():

@@ -11,16 +11,16 @@ from collections.abc import Mapping, Sequence
 from tools.environments.installed.installed_files import Broken
 from tools.environments.model import Check, Profile
 from tools.environments.preflight.checks.wording import install_again, new_environment, some
-from tools.environments.preflight.preflight_facts import Facts
+from tools.environments.preflight.preflight_facts import PreflightFacts
 from tools.environments.registry.pep508 import Requirement, RequirementError
 
 
-def check(profile: Profile, facts: Facts) -> tuple[Check, ...]:
+def check(profile: Profile, facts: PreflightFacts) -> tuple[Check, ...]:
     """`packages.dependencies` and `packages.files`."""
     return (_dependencies(profile, facts), _files(profile, facts))
 
 
-def _dependencies(profile: Profile, facts: Facts) -> Check:
+def _dependencies(profile: Profile, facts: PreflightFacts) -> Check:
     wanted = "packages that agree with each other (pip check)"
     broken = conflicts(facts)
     if not broken:
@@ -28,7 +28,7 @@ def _dependencies(profile: Profile, facts: Facts) -> Check:
     return Check("packages.dependencies", "blocked", wanted, some(broken), new_environment(profile, facts))
 
 
-def conflicts(facts: Facts) -> list[str]:
+def conflicts(facts: PreflightFacts) -> list[str]:
     """Each requirement of an installed package that is missing, of another version, or cannot be read."""
     found = []
     parsed: dict[str, Requirement | None] = {}
@@ -57,7 +57,7 @@ def _parse(text: str) -> Requirement | None:
         return None
 
 
-def _conflict(requirement: Requirement | None, text: str, facts: Facts) -> str:
+def _conflict(requirement: Requirement | None, text: str, facts: PreflightFacts) -> str:
     if requirement is None:
         return f"asks for something unreadable ({text[:60]!a})"
     if not _applies(requirement, facts.markers):
@@ -77,7 +77,7 @@ def _applies(requirement: Requirement, markers: Mapping[str, str]) -> bool:
         return False
 
 
-def _files(profile: Profile, facts: Facts) -> Check:
+def _files(profile: Profile, facts: PreflightFacts) -> Check:
     wanted = "every file that the packages' RECORDs name, whole"
     sweep = facts.files
     if sweep is None:
@@ -95,7 +95,7 @@ def _has_own_certificates(item: Broken) -> bool:
     return item.count == 1 and "cacert.pem has" in item.problem
 
 
-def _mend(broken: Sequence[Broken], profile: Profile, facts: Facts) -> str:
+def _mend(broken: Sequence[Broken], profile: Profile, facts: PreflightFacts) -> str:
     """pip takes a package whose metadata is there for installed: the broken ones must be reinstalled by name."""
     names = sorted({f"{item.distribution.name}=={item.distribution.version}" for item in broken})
     if len(names) > 8 or any(name.startswith("torch==") for name in names):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tools.environments.model import Check, Profile
 from tools.environments.preflight.checks.wording import new_environment
-from tools.environments.preflight.preflight_facts import Facts
+from tools.environments.preflight.preflight_facts import PreflightFacts
 
 
-def check(profile: Profile, facts: Facts) -> tuple[Check, ...]:
+def check(profile: Profile, facts: PreflightFacts) -> tuple[Check, ...]:
     """`environment.stamp`. Fault: a reused environment passes although its requirements changed."""
     wanted = f"an environment finished for {profile.id} as the registry is now"
     stamp = facts.stamp

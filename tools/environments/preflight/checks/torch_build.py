@@ -13,13 +13,13 @@ from tools.environments.model import Check, Profile, TorchPin
 from tools.environments.preflight.checks.pin import build_fits
 from tools.environments.preflight.checks.wording import new_environment
 from tools.environments.preflight.child_probe import outcome
-from tools.environments.preflight.preflight_facts import Facts
+from tools.environments.preflight.preflight_facts import PreflightFacts
 from tools.environments.registry.pep440 import SpecifierSet, Version, as_version
 
 IDS = ("torch.build", "torch.cuda", "torch.architectures")
 
 
-def check(profile: Profile, facts: Facts, profiles: Mapping[str, Profile]) -> tuple[Check, ...]:
+def check(profile: Profile, facts: PreflightFacts, profiles: Mapping[str, Profile]) -> tuple[Check, ...]:
     """`torch.build`, `torch.cuda`, `torch.architectures`."""
     if profile.torch is None:
         return tuple(Check(name, "skipped", "no torch", "this profile uses none") for name in IDS)
@@ -33,7 +33,7 @@ def check(profile: Profile, facts: Facts, profiles: Mapping[str, Profile]) -> tu
     )
 
 
-def _told(facts: Facts) -> tuple[Version | None, str | None, list[str] | None]:
+def _told(facts: PreflightFacts) -> tuple[Version | None, str | None, list[str] | None]:
     """Version, CUDA and architectures as torch tells them; from the file on disk where it was not imported."""
     result = outcome(facts.probes, "torch-facts") or outcome(facts.probes, "torch-facts cuda") if facts.probes else None
     if result and result.ok:
@@ -43,7 +43,7 @@ def _told(facts: Facts) -> tuple[Version | None, str | None, list[str] | None]:
     return None, None, None
 
 
-def _silent(profile: Profile, pin: TorchPin, facts: Facts) -> tuple[Check, ...]:
+def _silent(profile: Profile, pin: TorchPin, facts: PreflightFacts) -> tuple[Check, ...]:
     """A torch that imports and does not say what it is cannot be the profile's; one that does not import is told of."""
     found = "no torch that says what it is"
     rest = tuple(Check(name, "skipped", _wanted(pin), found) for name in IDS[1:])
@@ -59,7 +59,9 @@ def _wanted(pin: TorchPin) -> str:
     return f"torch {pin.specifier} in a {pin.build} build"
 
 
-def _build(profile: Profile, pin: TorchPin, facts: Facts, version: Version, profiles: Mapping[str, Profile]) -> Check:
+def _build(
+    profile: Profile, pin: TorchPin, facts: PreflightFacts, version: Version, profiles: Mapping[str, Profile]
+) -> Check:
     if build_fits(pin, version, facts.host.system):
         return Check("torch.build", "ok", _wanted(pin), str(version))
     found = f"{version} ({_reason(pin, facts, version)})"
@@ -72,7 +74,7 @@ def _build(profile: Profile, pin: TorchPin, facts: Facts, version: Version, prof
     return Check("torch.build", "blocked", _wanted(pin), found, repair)
 
 
-def _reason(pin: TorchPin, facts: Facts, version: Version) -> str:
+def _reason(pin: TorchPin, facts: PreflightFacts, version: Version) -> str:
     if facts.stamp.torch and facts.stamp.torch != str(version):
         return f"it was {facts.stamp.torch} when the install finished: a later requirement replaced it"
     if version.local_text == "cpu" and pin.build != "cpu":
@@ -82,7 +84,9 @@ def _reason(pin: TorchPin, facts: Facts, version: Version) -> str:
     return "another version: a later requirement replaced it"
 
 
-def fitting_profile(profile: Profile, facts: Facts, version: Version, profiles: Mapping[str, Profile]) -> str | None:
+def fitting_profile(
+    profile: Profile, facts: PreflightFacts, version: Version, profiles: Mapping[str, Profile]
+) -> str | None:
     """The profile's companion, or its parent, whose pin this is, where the driver is new enough for it."""
     driver = facts.host.gpu.driver if facts.host.gpu else None
     for other in profiles.values():
@@ -94,14 +98,14 @@ def fitting_profile(profile: Profile, facts: Facts, version: Version, profiles: 
     return None
 
 
-def _cuda(profile: Profile, pin: TorchPin, facts: Facts, cuda: str | None) -> Check:
+def _cuda(profile: Profile, pin: TorchPin, facts: PreflightFacts, cuda: str | None) -> Check:
     wanted = f"torch.version.cuda {pin.cuda}"
     if cuda == pin.cuda:
         return Check("torch.cuda", "ok", wanted, str(cuda))
     return Check("torch.cuda", "blocked", wanted, str(cuda), new_environment(profile, facts))
 
 
-def _architectures(profile: Profile, facts: Facts, architectures: list[str] | None) -> Check:
+def _architectures(profile: Profile, facts: PreflightFacts, architectures: list[str] | None) -> Check:
     """Fault: CUDA is "available", yet the first kernel fails for want of code for this card."""
     cards = facts.host.gpu.cards if facts.host.gpu else ()
     wanted = "code for " + (", ".join(sorted({f"{card.name} ({card.capability})" for card in cards})) or "the card")

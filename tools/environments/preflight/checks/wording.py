@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tools.environments.model import Profile
 from tools.environments.preflight.checks.pin import build_fits
-from tools.environments.preflight.preflight_facts import Facts
+from tools.environments.preflight.preflight_facts import PreflightFacts
 from tools.environments.registry.pep440 import as_version
 
 AT_MOST = 4
@@ -19,7 +19,7 @@ def some(items: Sequence[str], at_most: int = AT_MOST) -> str:
     return ", ".join(items[:at_most]) + (f" and {rest} more" if rest > 0 else "")
 
 
-def new_environment(profile: Profile, facts: Facts) -> str:
+def new_environment(profile: Profile, facts: PreflightFacts) -> str:
     """The command that makes an environment of its own for `profile`: mixtures are left, never mended in place.
 
     Where a finished one is there already, it is only to be used: most who see this forgot to activate it.
@@ -32,7 +32,7 @@ def new_environment(profile: Profile, facts: Facts) -> str:
     )
 
 
-def install_again(profile: Profile, facts: Facts) -> str:
+def install_again(profile: Profile, facts: PreflightFacts) -> str:
     """The commands that finish an interrupted install here, in the reference order; elsewhere, where this is no place.
 
     Nothing is ever installed over an environment that is another profile's, holds another torch, or is the system's.
@@ -44,7 +44,7 @@ def install_again(profile: Profile, facts: Facts) -> str:
     return "finish the install: " + " && ".join(files)
 
 
-def _is_no_place_to_install(profile: Profile, facts: Facts) -> bool:
+def _is_no_place_to_install(profile: Profile, facts: PreflightFacts) -> bool:
     python = ".".join(facts.host.python.split(".")[:2])
     if facts.interpreter.kind in ("base", "conda-base") or python not in profile.python:
         return True

@@ -87,7 +87,7 @@ def launcher(folder: Path, *words: str, terminal: int | None = None) -> subproce
 
 
 def _main(folder: Path, words: Sequence[str]) -> int:
-    from experiments.harness.fork import run_forked
+    from experiments.harness.launch.process import run_forked
 
     if "terminal" in words:
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)

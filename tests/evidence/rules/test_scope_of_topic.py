@@ -1,0 +1,49 @@
+"""A topic's `shared/` is part of the sources of its experiments' new records, and of no older record."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from experiments.evidence import rules, source
+from experiments.evidence.rules import CURRENT
+
+OWN = "experiments/topic_a/one"
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """Two topics, of which only the second has something to share."""
+    for name in (f"{OWN}/worker.py", "experiments/topic_b/two/worker.py", "experiments/topic_b/shared/tables.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("one = 1\n")
+    return tmp_path
+
+
+def digest(tree: Path, own: str, version: int = CURRENT.version) -> str:
+    used = rules.KNOWN[version]
+    return source.look(used.scope_of(own), tree, takes_part=used.takes_part).digest
+
+
+def test_a_change_in_shared_is_another_source_for_every_experiment_of_the_topic(tree: Path) -> None:
+    other = "experiments/topic_b/two"
+    before = {own: digest(tree, own) for own in (OWN, other)}
+    (tree / "experiments" / "topic_b" / "shared" / "tables.py").write_text("one = 2\n")
+    assert digest(tree, other) != before[other]
+    assert digest(tree, OWN) == before[OWN]
+
+
+def test_a_topic_that_begins_to_share_has_other_sources_from_then_on(tree: Path) -> None:
+    before = digest(tree, OWN)
+    shared = tree / "experiments" / "topic_a" / "shared" / "deep" / "er.py"
+    shared.parent.mkdir(parents=True)
+    assert digest(tree, OWN) == before  # an empty folder is no source
+    shared.touch()
+    assert digest(tree, OWN) != before
+
+
+def test_records_of_version_1_keep_their_scope(tree: Path) -> None:
+    before = digest(tree, "experiments/topic_b/two", version=1)
+    (tree / "experiments" / "topic_b" / "shared" / "tables.py").write_text("one = 2\n")
+    assert digest(tree, "experiments/topic_b/two", version=1) == before
