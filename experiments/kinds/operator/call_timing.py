@@ -10,7 +10,7 @@ import time
 import torch
 
 from experiments.harness.device.device import Device
-from experiments.harness.fork import EnterPhase
+from experiments.harness.launch.outcome import EnterPhase
 from experiments.kinds.operator.busy_time import busy_ms
 from experiments.kinds.operator.operation import Operation
 from experiments.kinds.operator.operator_answers import OperatorMeasureAnswer

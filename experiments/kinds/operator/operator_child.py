@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from experiments.harness.child_side import ChildSide
-from experiments.harness.fork import EnterPhase
+from experiments.harness.launch.outcome import EnterPhase
 from experiments.harness.task_context import common
 from experiments.harness.tasks import Job
 from experiments.kinds.operator import call_timing, output_gates

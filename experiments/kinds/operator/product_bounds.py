@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import math
 
-from experiments.kinds.training_step.gate_bounds import UNIT_ROUNDOFF
-
+UNIT_ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 ROUNDINGS = 3  # in the format itself: of a weight that is scaled, of the output, and of an output that is scaled
 
 
