@@ -150,6 +150,6 @@ def test_the_table_shows_the_line_the_interval_and_who_was_caught() -> None:
     assert [row[-1] for row in table.rows] == ["exact", "exact", "exact", "wrong, caught", "wrong, caught"]
 
 
-@pytest.mark.xfail(raises=KeyError, strict=True, reason="evidence.record_text knows training_step's marks alone")
 def test_a_record_with_a_missed_prediction_can_be_shown() -> None:
-    assert record_text.table(record_of(missed))
+    _, rows = record_text.table(record_of(missed))
+    assert any("prediction missed" in cell for row in rows for cell in row)

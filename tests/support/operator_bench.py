@@ -84,8 +84,8 @@ class OperatorBench:
             made = self.context(reference.name)
             output_gates.exact(exact_of(self.experiment.worker)(made), made, self.folder)
             for spec in self.plan.specs[:2]:  # the baseline writes its output, the twin shows the A/A error
-                self._gates[spec.name] = self._gate(spec.name, self.operation(spec.name))
-        outcome = self._gate(name, operation or self.operation(name))
+                self._gates[spec.name] = self.gate(spec.name, self.operation(spec.name))
+        outcome = self.gate(name, operation or self.operation(name))
         answers = {Task(kind="gate", candidate=one).id: found for one, found in self._gates.items()}
         answers[Task(kind="gate", candidate=name).id] = outcome
         return candidate_results.candidate(self.experiment, self.plan, None, self.plan.spec(name), answers, None)
@@ -98,7 +98,8 @@ class OperatorBench:
         """The names of the gates that failed."""
         return {gate for gate, found in self.checks(name, operation).gates.items() if not found.passed}
 
-    def _gate(self, name: str, operation: Operation) -> Outcome:
+    def gate(self, name: str, operation: Operation) -> Outcome:
+        """The answer of its gate task, as a finished task."""
         answer = output_gates.gate(self.context(name), operation, self.folder, lambda phase: None)
         return Outcome("ok", to_json(answer), None, 0.0)
 

@@ -62,7 +62,7 @@ class OperatorKind(Kind[OperatorWorkload, None, OperatorGateAnswer, OperatorMeas
         KindOption(f"--{knob.replace('_', '-')}", metavar="N", type=int) for knob in SHAPE
     )
     sentences: ClassVar[Templates] = SENTENCES
-    leaves: ClassVar[str] = "the reference outputs (12 bytes an entry)"
+    leaves: ClassVar[str] = "the reference outputs (16 bytes an entry)"
 
     def knobs_of(self, args: argparse.Namespace) -> Mapping[str, object]:
         """The shape."""
@@ -97,11 +97,10 @@ class OperatorKind(Kind[OperatorWorkload, None, OperatorGateAnswer, OperatorMeas
 
     def still_there(self, task: Task, scratch: Path) -> bool:
         """Whether the float64 output, or the baseline's, is whole on the disk."""
-        from experiments.harness import reference
-        from experiments.kinds.operator import output_gates
+        from experiments.kinds.operator import output_files, output_gates
 
         name = output_gates.EXACT if task.kind == "reference" else output_gates.DENSE
-        return reference.is_whole(scratch / name)
+        return output_files.is_whole(scratch / name)
 
     def described(self, plan: Plan[OperatorWorkload], subject: None) -> Described:
         """The workload without batch or tokens, no model, and PyTorch as the backend."""

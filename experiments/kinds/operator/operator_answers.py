@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from experiments.harness.tensor_errors import Errors
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputDistance:
+    """How far one output is from a reference: relative L2 over all entries; None where it could not be formed."""
+
+    error: float | None
+    worst_channel: int  # the output channel with the largest error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,8 +26,8 @@ class OperatorGateAnswer:
     """One call, compared and counted. A comparison that was not made is None."""
 
     finite: bool
-    value: Errors | None  # from the float64 output
-    dense: Errors | None  # from the baseline's output
+    value: OutputDistance | None  # from the float64 output
+    dense: OutputDistance | None  # from the baseline's output
     cancelled: float | None  # size of the terms over size of the float64 output: far above 1 where they cancelled out
     work: Mapping[str, int]  # counted while it ran
 

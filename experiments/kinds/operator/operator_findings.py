@@ -7,10 +7,8 @@ from typing import TypeAlias
 
 from experiments.evidence.candidate import Candidate, Checks, Gate, Memory, Sample
 from experiments.evidence.vocabulary import JsonValue, Mark, Role
-from experiments.harness import rounding
 from experiments.harness.kind import Answered, Findings, Seen
-from experiments.harness.tensor_errors import Errors
-from experiments.kinds.operator.operator_answers import OperatorGateAnswer, OperatorMeasureAnswer
+from experiments.kinds.operator.operator_answers import OperatorGateAnswer, OperatorMeasureAnswer, OutputDistance
 from experiments.kinds.operator.operator_workload import OperatorWorkload
 from experiments.kinds.operator.product_bounds import product_bound
 
@@ -96,31 +94,38 @@ def _gates(seen: SeenCall, gate: OperatorGateAnswer, counted: Sequence[Mapping[s
     baseline = next((other.name for other in seen.plan.specs if other.role == "baseline"), "baseline")
     # the twin is what the A/A error comes from: rounding alone may excuse it
     twin = None if spec.role == "baseline_again" or seen.twin is None else seen.twin.dense
-    repeated = None if twin is None else twin.overall
+    repeated = None if twin is None else twin.error
     found = {
         "value": _gate(gate.value, EXACT, bound, None, formula),
         "dense": _gate(gate.dense, baseline, 2 * bound, repeated, f"{formula}, on both sides"),
-        "work": _work(spec.settings.get("work"), counted),
+        "work": work_gate(spec.settings.get("work"), counted),
     }
     return {name: answer for name, answer in found.items() if answer is not None}
 
 
-def _gate(errors: Errors | None, against: str, bound: float, repeated: float | None, formula: str) -> Gate | None:
-    """One comparison's answer; None when it was not made. An output that is not finite was compared, and failed."""
-    if errors is None:
+def _gate(
+    found: OutputDistance | None, against: str, bound: float, repeated: float | None, formula: str
+) -> Gate | None:
+    """One comparison's answer; None when it was not made. An output that is not finite was compared, and failed.
+
+    The tolerance is the larger of the bound and the A/A error (`repeated`), where that may excuse anything.
+    """
+    if found is None:
         return None
-    return rounding.gate(
+    tolerance = max(bound, repeated or 0.0)
+    yardstick = f"{formula} = {bound:.1e}"
+    return Gate(
+        passed=found.error is not None and found.error <= tolerance,
         against=against,
-        error=errors.overall,
-        bound=bound,
-        repeated=repeated,
-        tensors=errors.tensors,
-        worst=errors.worst_name,
-        formula=formula,
+        error=found.error,
+        tolerance=tolerance,
+        yardstick=yardstick if repeated is None else f"max(A/A error {repeated:.1e}, {yardstick})",
+        tensors=1,
+        worst=f"channel {found.worst_channel}",
     )
 
 
-def _work(declared: JsonValue, counted: Sequence[Mapping[str, int]]) -> Gate | None:
+def work_gate(declared: JsonValue, counted: Sequence[Mapping[str, int]]) -> Gate | None:
     """Whether every process did exactly what the candidate declares, word by word; None where it declares nothing.
 
     The error is the largest difference, as a share of the larger number: 1 where one of the two is zero.

@@ -10,15 +10,14 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from experiments.harness import reference
+from experiments.harness.finiteness import finite_or_none
 from experiments.harness.launch.outcome import EnterPhase
-from experiments.harness.tensor_errors import Errors
+from experiments.kinds.operator import output_files
 from experiments.kinds.operator.operation import Exact, Operation, OperatorContext
-from experiments.kinds.operator.operator_answers import ExactAnswer, OperatorGateAnswer
+from experiments.kinds.operator.operator_answers import ExactAnswer, OperatorGateAnswer, OutputDistance
 from experiments.kinds.operator.work_counter import count
 
-EXACT, DENSE, CANCELLED = "float64", "dense", "cancelled.txt"
-OUTPUT = "output"  # the name of the one tensor in a reference
+EXACT, DENSE, CANCELLED = "float64.bin", "dense.bin", "cancelled.txt"
 
 
 def exact(found: Exact, context: OperatorContext, scratch: Path) -> ExactAnswer:
@@ -28,9 +27,7 @@ def exact(found: Exact, context: OperatorContext, scratch: Path) -> ExactAnswer:
     cancelled = found.terms / norm if norm > 0 else 1.0
     scratch.mkdir(parents=True, exist_ok=True)
     (scratch / CANCELLED).write_text(repr(cancelled), encoding="utf-8")
-    reference.write(
-        scratch / EXACT, {OUTPUT: found.out}, torch.float64
-    )  # last: by it the reference is known to be whole
+    output_files.write(found.out, scratch / EXACT)  # last: by it the reference is known to be whole
     return ExactAnswer(cancelled=cancelled)
 
 
@@ -43,25 +40,32 @@ def gate(context: OperatorContext, operation: Operation, scratch: Path, enter: E
     enter("call")
     out, work = count(operation)
     enter("other")
-    dtype: torch.dtype = getattr(torch, context.spec.dtype)
-    _refuse_other(out, context, dtype)
-    dense: Errors | None = None
+    _refuse_other(out, context, getattr(torch, context.spec.dtype))
+    dense: OutputDistance | None = None
     if context.spec.role == "baseline":
-        reference.write(scratch / DENSE, {OUTPUT: out}, dtype)
+        output_files.write(out, scratch / DENSE)
     else:
-        dense = _errors(out, scratch / DENSE)
-    known = reference.is_whole(scratch / EXACT)
+        dense = _error(out, scratch / DENSE)
+    known = output_files.is_whole(scratch / EXACT)
     return OperatorGateAnswer(
         finite=bool(torch.isfinite(out).all()),
-        value=_errors(out, scratch / EXACT),
+        value=_error(out, scratch / EXACT),
         dense=dense,
         cancelled=float((scratch / CANCELLED).read_text(encoding="utf-8")) if known else None,
         work=work,
     )
 
 
-def _errors(out: Tensor, folder: Path) -> Errors | None:
-    return reference.errors({OUTPUT: out}, folder, out.device) if reference.is_whole(folder) else None
+def _error(out: Tensor, path: Path) -> OutputDistance | None:
+    """||out - reference|| / ||reference||, in float64; None without the reference."""
+    if not output_files.is_whole(path):
+        return None
+    reference = output_files.read(path, out.shape)
+    norm = float(torch.linalg.vector_norm(reference))
+    by_channel = torch.linalg.vector_norm(out.detach().to(device="cpu", dtype=torch.float64) - reference, dim=0)
+    apart = float(torch.linalg.vector_norm(by_channel))
+    error = finite_or_none(apart / norm) if norm > 0 else None
+    return OutputDistance(error=error, worst_channel=int(torch.argmax(by_channel)))
 
 
 def _refuse_other(out: Tensor, context: OperatorContext, dtype: torch.dtype) -> None:

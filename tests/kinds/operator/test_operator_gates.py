@@ -19,7 +19,7 @@ from experiments.harness.schedule import Task
 from experiments.kinds.operator.kind import KIND
 from experiments.kinds.operator.operation import Operation
 from experiments.kinds.operator.operator_answers import OperatorMeasureAnswer
-from experiments.kinds.operator.operator_findings import _work
+from experiments.kinds.operator.operator_findings import work_gate
 from experiments.quantization.int8_weight_product.experiment import EXPERIMENT
 
 DEQUANTISED, AFTER, CONTROL = "int8 dequantised", "int8 scaled after", "int8 neighbour's scale"
@@ -131,7 +131,7 @@ def test_what_is_measured_is_counted_too(bench: OperatorBench) -> None:
         gate = Task(kind="gate", candidate=AFTER)
         measured = Task(kind="measure", candidate=AFTER, round=0, position=1)
         answers = {
-            gate.id: bench._gate(AFTER, bench.operation(AFTER)),
+            gate.id: bench.gate(AFTER, bench.operation(AFTER)),
             measured.id: Outcome("ok", to_json(answer), None, 0.0),
         }
         plan = replace(bench.plan, workload=replace(bench.plan.workload, rounds=1))
@@ -146,13 +146,13 @@ def test_what_is_measured_is_counted_too(bench: OperatorBench) -> None:
 
 
 def test_work_that_nobody_declared_is_no_gate_and_then_it_is_missing() -> None:
-    assert _work(None, [{"flops": 1}]) is None
-    assert _work({}, [{"flops": 1}]) is None
+    assert work_gate(None, [{"flops": 1}]) is None
+    assert work_gate({}, [{"flops": 1}]) is None
     assert "work" in KIND.wanted("candidate")
 
 
 def test_a_word_that_only_one_side_has_fails() -> None:
     for declared, counted in (({"flops": 1, "calls": 2}, {"flops": 1}), ({"flops": 1}, {"flops": 1, "int8_read": 3})):
-        gate = _work(declared, [counted])  # type: ignore[arg-type]
+        gate = work_gate(declared, [counted])  # type: ignore[arg-type]
         assert gate is not None
         assert (gate.passed, gate.error) == (False, 1.0)

@@ -104,9 +104,10 @@ def test_the_ladder_never_changes_what_else_was_asked() -> None:
 
 def test_every_registered_workload_is_sound() -> None:
     known, broken = discovery.each()
-    assert known
+    trained = [experiment for experiment in known if experiment.kind.workload is TrainingWorkload]
+    assert trained
     assert not broken
-    for experiment in known:
+    for experiment in trained:
         assert {"smoke", "default", "fit-8gib", "large"} <= set(experiment.workloads), experiment.name
         for name, workload in experiment.workloads.items():
             assert workload.name == name
