@@ -28,7 +28,7 @@ class MismatchError(AssertionError):
 
 
 @dataclass(slots=True)
-class Ledger:
+class ComparisonLedger:
     """What the comparisons of one check saw: the worst error, and the tolerance it came closest to."""
 
     worst_error: float | None = None  # relative to the magnitude, where it took the largest share of its tolerance
@@ -58,7 +58,7 @@ class Comparer:
 
     ours: str
     theirs: str
-    ledger: Ledger = field(default_factory=Ledger)
+    ledger: ComparisonLedger = field(default_factory=ComparisonLedger)
     case: object = ""
 
     def agree(

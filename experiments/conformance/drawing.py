@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Source(Protocol):
+class CaseSource(Protocol):
     """Answers the two questions a case is made of."""
 
     def integer(self, low: int, high: int, name: str) -> int:
@@ -65,7 +65,7 @@ class HypothesisSource:
 class Case:
     """One drawn case: shapes from `source`, tensors from a torch generator whose seed is drawn too."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: CaseSource) -> None:
         self._source = source
         self._generator: torch.Generator | None = None
         self.drawn: dict[str, object] = {}

@@ -29,7 +29,7 @@ from experiments.conformance import catalogue, gaps, mutation, page_files
 from experiments.conformance.comparison import Comparer, MismatchError
 from experiments.conformance.drawing import Case, SeededSource
 from experiments.conformance.gaps import Exercise, OpenGapError
-from experiments.conformance.page import Check, Trial
+from experiments.conformance.page import PageCheck, Trial
 from tools.environments.errors import EXIT_BLOCKED, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, LabError, render
 
 PROGRAM = "python -m experiments.conformance.exercise"
@@ -148,7 +148,7 @@ def check_module(exercise: Exercise, module: ModuleType, path: str = "") -> list
     return [_judge(check, modules, path) for check in about]
 
 
-def _judge(check: Check, modules: dict[str, ModuleType], path: str) -> Answer:
+def _judge(check: PageCheck, modules: dict[str, ModuleType], path: str) -> Answer:
     for seed in range(min(CASES, check.examples)):
         case = Case(SeededSource(seed))
         try:

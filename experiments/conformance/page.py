@@ -28,7 +28,7 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class PageCheck:
     """One value check. `ours` and `theirs` name both sides in a message.
 
     `needs` names the frameworks beside torch that it is held against, of those in the topic's topic.toml. `examples`
@@ -64,4 +64,4 @@ class Page:
 
     id: str
     modules: tuple[str, ...]
-    checks: Sequence[Check]
+    checks: Sequence[PageCheck]

@@ -15,10 +15,10 @@ from types import ModuleType
 from typing import Any
 
 from experiments.conformance import catalogue, mutation, side_by_side
-from experiments.conformance.comparison import Comparer, Ledger, MismatchError
+from experiments.conformance.comparison import Comparer, ComparisonLedger, MismatchError
 from experiments.conformance.drawing import Case, HypothesisSource
 from experiments.conformance.frameworks import Framework, survey
-from experiments.conformance.page import Check, Mutant, Page, Trial
+from experiments.conformance.page import Mutant, Page, PageCheck, Trial
 from experiments.conformance.results import CheckResult, MutantResult, PageResult, RunResult, Status
 
 MUTANT_EXAMPLES = 8
@@ -89,7 +89,7 @@ def run_page(page: Page, frameworks: Mapping[str, Framework], *, seed: int, muta
 
 
 def _run_check(
-    check: Check, modules: Mapping[str, ModuleType], frameworks: Mapping[str, Framework], seed: int
+    check: PageCheck, modules: Mapping[str, ModuleType], frameworks: Mapping[str, Framework], seed: int
 ) -> CheckResult:
     """One check of the real mechanism; skipped, with the reason, where a framework it needs cannot be used."""
     started = time.perf_counter()
@@ -97,7 +97,7 @@ def _run_check(
         missing = frameworks[name].missing if name in frameworks else None
         if missing:
             return CheckResult(check.name, check.ours, check.theirs, "skipped", missing)
-    ledger = Ledger()
+    ledger = ComparisonLedger()
     try:
         examples = explore(check, modules, ledger, seed=seed, examples=check.examples, shrink=True)
     except MismatchError as mismatch:
@@ -110,7 +110,7 @@ def _run_check(
 
 
 def _run_mutants(
-    mutants: Sequence[Mutant], checks: list[Check], modules: Mapping[str, ModuleType], seed: int
+    mutants: Sequence[Mutant], checks: list[PageCheck], modules: Mapping[str, ModuleType], seed: int
 ) -> Iterator[MutantResult]:
     for mutant in mutants:
         started = time.perf_counter()
@@ -119,18 +119,31 @@ def _run_mutants(
         yield MutantResult(mutant.name, mutant.module, mutant.fault, killer, how, mutant.report, seconds)
 
 
-def _first_to_notice(checks: list[Check], modules: Mapping[str, ModuleType], seed: int) -> tuple[str | None, str]:
+def _first_to_notice(checks: list[PageCheck], modules: Mapping[str, ModuleType], seed: int) -> tuple[str | None, str]:
     """The first check that fails on the mutated modules, and its message; (None, "") for a survivor."""
     for check in checks:
         try:
-            explore(check, modules, Ledger(), seed=seed, examples=min(check.examples, MUTANT_EXAMPLES), shrink=False)
+            explore(
+                check,
+                modules,
+                ComparisonLedger(),
+                seed=seed,
+                examples=min(check.examples, MUTANT_EXAMPLES),
+                shrink=False,
+            )
         except Exception as error:  # a mutant may also simply break: that is noticed too, and said
             return check.name, f"{type(error).__name__}: {_first_line(error)}"
     return None, ""
 
 
 def explore(
-    check: Check, modules: Mapping[str, ModuleType], ledger: Ledger, *, seed: int, examples: int, shrink: bool
+    check: PageCheck,
+    modules: Mapping[str, ModuleType],
+    ledger: ComparisonLedger,
+    *,
+    seed: int,
+    examples: int,
+    shrink: bool,
 ) -> int:
     """Runs `check` on up to `examples` drawn cases under `seed`; returns how many ran. Raises what the check raises."""
     import hypothesis
@@ -158,7 +171,9 @@ def explore(
     return ran
 
 
-def _result(check: Check, status: Status, reason: str, ledger: Ledger, cases: int, started: float) -> CheckResult:
+def _result(
+    check: PageCheck, status: Status, reason: str, ledger: ComparisonLedger, cases: int, started: float
+) -> CheckResult:
     return CheckResult(
         name=check.name,
         ours=check.ours,

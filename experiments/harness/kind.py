@@ -55,6 +55,13 @@ class SubjectRequest(ABC, Generic[SubjectT]):
         """Find it. Raises LabError."""
 
 
+class NothingToFind(SubjectRequest[None]):
+    """For a kind that measures what it makes itself, such as numbers drawn from the workload's seed."""
+
+    def resolve(self) -> None:
+        """There is nothing to look for."""
+
+
 @dataclass(frozen=True, slots=True)
 class Answered(Generic[GateT]):
     """One task's answer: rank 0's, and that of every rank, rank 0 among them. One process is one rank."""

@@ -51,13 +51,13 @@ class Prepared:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundSubject:
     """A subject that was looked for. None is one too: some kinds have nothing to find."""
 
     subject: Any
 
 
-def resolve(request: RunRequest) -> Found:
+def resolve(request: RunRequest) -> FoundSubject:
     """The subject, found and fitting the workload and the cap. Raises LabError. Downloads only from the hub."""
     kind = request.experiment.kind
     kind.refuse_unsound()
@@ -71,13 +71,13 @@ def resolve(request: RunRequest) -> Found:
     doors.refuse_unknown(kind.launch(request.workload))
     subject = request.subject.resolve()
     kind.check(request.workload, subject, request.options)
-    return Found(subject)
+    return FoundSubject(subject)
 
 
 def prepare(
     request: RunRequest,
     profile: ProfileFacts,
-    found: Found,
+    found: FoundSubject,
     folder: str,
     note: Callable[[str], None],
     device: DeviceFacts | None = None,

@@ -24,7 +24,7 @@ SETTLE_S = 0.002
 BLOCK = 4096
 
 
-class Seen:
+class SeenMember:
     """One process as /proc tells it."""
 
     __slots__ = ("alive", "parent", "session")
@@ -33,17 +33,17 @@ class Seen:
         self.parent, self.session, self.alive = parent, session, alive
 
 
-def look(pid: int) -> Seen | None:
+def look(pid: int) -> SeenMember | None:
     """One process; None where it is gone, or where there is no /proc."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             state, parent, _, session = file.read().rpartition(b")")[2].split()[:4]
     except (OSError, ValueError):
         return None
-    return Seen(parent=int(parent), session=int(session), alive=state.decode() not in OVER)
+    return SeenMember(parent=int(parent), session=int(session), alive=state.decode() not in OVER)
 
 
-def everyone() -> dict[int, Seen]:
+def everyone() -> dict[int, SeenMember]:
     """Every process that can be seen; empty where there is no /proc."""
     try:
         names = os.listdir("/proc")
@@ -53,7 +53,7 @@ def everyone() -> dict[int, Seen]:
     return {pid: seen for pid, seen in looked.items() if seen is not None}
 
 
-def below(root: int, processes: Mapping[int, Seen]) -> list[int]:
+def below(root: int, processes: Mapping[int, SeenMember]) -> list[int]:
     """The living descendants of `root`, and whoever is left of the session it leads; without itself."""
     children: dict[int, list[int]] = {}
     for pid, seen in processes.items():

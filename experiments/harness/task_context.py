@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic
 
 import torch
 
-from experiments.harness.device.device import CONTEXT_GIB, GIB, Device
+from experiments.harness.device.device import CONTEXT_GIB, GIB, ComputeDevice
 from experiments.harness.experiment import CandidateSpec, DeviceFacts
 from experiments.harness.measured_workload import WorkloadT
 
@@ -30,9 +30,9 @@ class TaskContext(Generic[WorkloadT]):
     ranks: int = 1
 
     @property
-    def device(self) -> Device:
+    def device(self) -> ComputeDevice:
         """The device the run is on."""
-        return Device(self.facts.kind)
+        return ComputeDevice(self.facts.kind)
 
     def prepare(self) -> None:
         """Pin what must not vary: threads, seed, the fp32 matmul format, the memory cap. Call before anything else."""

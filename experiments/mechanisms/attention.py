@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 
-class Saved(NamedTuple):
+class SavedAttention(NamedTuple):
     """What the backward needs; shapes as in `attention`, probabilities [batch, heads, queries, keys]."""
 
     query: Tensor
@@ -44,7 +44,7 @@ def causal_mask(queries: int, keys: int, offset: int = 0) -> Tensor:
 
 def attention(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, scale: float | None = None
-) -> tuple[Tensor, Saved]:
+) -> tuple[Tensor, SavedAttention]:
     """Output [batch, heads, queries, width] and what backward needs.
 
     query [batch, heads, queries, width]; key and value [batch, kv_heads, keys, width], heads a multiple of kv_heads;
@@ -63,10 +63,10 @@ def attention(
     probabilities = exponentials / torch.where(total == 0, 1.0, total)  # a row that sees nothing stays 0
 
     output = probabilities @ values
-    return output, Saved(query, key, value, output, probabilities, scale)
+    return output, SavedAttention(query, key, value, output, probabilities, scale)
 
 
-def attention_backward(grad: Tensor, saved: Saved) -> tuple[Tensor, Tensor, Tensor]:
+def attention_backward(grad: Tensor, saved: SavedAttention) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of query, key and value for the output gradient [batch, heads, queries, width]."""
     group = saved.query.shape[1] // saved.key.shape[1]
     keys, values = saved.key.repeat_interleave(group, dim=1), saved.value.repeat_interleave(group, dim=1)

@@ -20,7 +20,7 @@ from torch import Tensor
 IGNORE = -100
 
 
-class Saved(NamedTuple):
+class SavedLogits(NamedTuple):
     """What the backward needs: probabilities [positions, vocabulary], targets [positions], validity, and N."""
 
     probabilities: Tensor
@@ -44,7 +44,7 @@ def count_targets(labels: Tensor, ignore_index: int = IGNORE) -> int:
 
 def causal_lm_loss(
     logits: Tensor, labels: Tensor, *, num_items: int | Tensor | None = None, ignore_index: int = IGNORE
-) -> tuple[Tensor, Saved]:
+) -> tuple[Tensor, SavedLogits]:
     """The scalar loss of [batch, sequence, vocabulary] logits, and what its backward needs.
 
     Without `num_items` a batch with no valid label gives NaN (0 / 0), as the frameworks do.
@@ -62,10 +62,10 @@ def causal_lm_loss(
 
     items = torch.as_tensor(valid.sum() if num_items is None else num_items, device=logits.device).to(scores.dtype)
     loss = torch.where(valid, losses, 0.0).sum() / items
-    return loss, Saved(exponentials / total, chosen, valid, items, logits.shape)
+    return loss, SavedLogits(exponentials / total, chosen, valid, items, logits.shape)
 
 
-def causal_lm_loss_backward(grad_loss: Tensor, saved: Saved) -> Tensor:
+def causal_lm_loss_backward(grad_loss: Tensor, saved: SavedLogits) -> Tensor:
     """dL/dlogits [batch, sequence, vocabulary]: probabilities minus one at the target, zero where none is."""
     grad = saved.probabilities.clone()
     rows = torch.arange(grad.shape[0], device=grad.device)

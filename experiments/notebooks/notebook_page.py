@@ -27,7 +27,7 @@ Preflight = Callable[..., Report]  # tools.environments.preflight.preflight.run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
+class NotebookPage:
     """A page whose first cell was looked at. `refusal` is why nothing may run, None where it may."""
 
     experiment: AnyExperiment
@@ -147,7 +147,7 @@ def prepare(
     check: Preflight = preflight.run,
     command: notebook_run.Command = child.experiments,
     **first_cell: Any,
-) -> Page:
+) -> NotebookPage:
     """The page with its kernel and profile looked at. `first_cell`: the fields of `Choices`.
 
     A plan is always allowed; `cpu_mechanism` and `real_gpu` are refused until the kernel is the profile's and its
@@ -169,7 +169,7 @@ def prepare(
         kernel.refuse(profile, choices.run_mode, state, report)
     except LabError as error:
         refusal = error
-    return Page(
+    return NotebookPage(
         experiment=experiment,
         choices=choices,
         profile=profile,

@@ -10,7 +10,7 @@ from typing import Any
 from experiments.evidence import store
 from experiments.evidence.record import Record
 from experiments.notebooks.child import Ended, Hear
-from experiments.notebooks.notebook_page import Page, prepare
+from experiments.notebooks.notebook_page import NotebookPage, prepare
 from experiments.training_mechanism.activation_checkpointing.experiment import EXPERIMENT as CHECKPOINTING
 from tools.environments.model import Check, Report
 
@@ -46,5 +46,5 @@ class Terminal:
         return self.asked[-1][self.asked[-1].index(name) + 1]
 
 
-def page_with(terminal: Terminal, check: Callable[..., Report] | None = None, **first_cell: Any) -> Page:
+def page_with(terminal: Terminal, check: Callable[..., Report] | None = None, **first_cell: Any) -> NotebookPage:
     return prepare(CHECKPOINTING, check=check or answer(), command=terminal, **first_cell)

@@ -19,7 +19,7 @@ from experiments.harness.plan import Plan
 from experiments.harness.preparing import with_twin
 from experiments.harness.schedule import Task
 from experiments.harness.tasks import Job
-from experiments.kinds.collective.answers import GateAnswer, MeasureAnswer, SizeChecked
+from experiments.kinds.collective.answers import CollectiveGateAnswer, CollectiveMeasureAnswer, SizeChecked
 from experiments.kinds.collective.collective_workload import CollectiveWorkload
 from experiments.parallelism.all_reduce_cost.experiment import EXPERIMENT
 from tools.environments.model import Check, Report
@@ -72,23 +72,23 @@ def checked(size: int, **changes: Any) -> SizeChecked:
     return replace(right, **changes)
 
 
-def gate_answer(rank: int, workload: CollectiveWorkload = SMALL, **changes: Any) -> GateAnswer:
+def gate_answer(rank: int, workload: CollectiveWorkload = SMALL, **changes: Any) -> CollectiveGateAnswer:
     """A rank's gate at every size; the changes are at the largest."""
     last = workload.timed[-1]
     sizes = tuple(checked(size, **(changes if size == last else {})) for size in workload.timed)
-    return GateAnswer(rank=rank, process_group="gloo", sizes=sizes)
+    return CollectiveGateAnswer(rank=rank, process_group="gloo", sizes=sizes)
 
 
 def measure_answer(
     rank: int, ms: Callable[[int], float], workload: CollectiveWorkload, **changes: Any
-) -> MeasureAnswer:
+) -> CollectiveMeasureAnswer:
     """A rank's timed collectives, each repetition alike."""
     spans = {str(size): (ms(size),) * workload.steps for size in workload.timed}
-    return replace(MeasureAnswer(rank=rank, ms=spans, wrong={}, not_finite={}), **changes)
+    return replace(CollectiveMeasureAnswer(rank=rank, ms=spans, wrong={}, not_finite={}), **changes)
 
 
 def outcomes(
-    plan: Plan[CollectiveWorkload], ms: Ms, gates: Mapping[str, Mapping[int, GateAnswer]]
+    plan: Plan[CollectiveWorkload], ms: Ms, gates: Mapping[str, Mapping[int, CollectiveGateAnswer]]
 ) -> dict[str, Outcome]:
     """What every task came back with: gates hold but for those given by candidate and rank; no rank is slower."""
     found, workload = {}, plan.workload
@@ -109,7 +109,7 @@ def outcomes(
     return found
 
 
-def wrong_controls(workload: CollectiveWorkload = SMALL) -> dict[str, dict[int, GateAnswer]]:
+def wrong_controls(workload: CollectiveWorkload = SMALL) -> dict[str, dict[int, CollectiveGateAnswer]]:
     """What both controls come back with where they are caught."""
     off = gate_answer(0, workload, wrong=4, error=0.1, first_wrong=0, miscounted=(1,), count_error=0.1)
     names = [spec.name for spec in EXPERIMENT.candidates(workload, CPU, Options()) if spec.role == "control"]
@@ -120,7 +120,7 @@ def record_of(
     ms: Ms,
     workload: CollectiveWorkload = SMALL,
     device: DeviceFacts = CPU,
-    gates: Mapping[str, Mapping[int, GateAnswer]] | None = None,
+    gates: Mapping[str, Mapping[int, CollectiveGateAnswer]] | None = None,
 ) -> Record:
     """The graded record of a run whose collectives took `ms`."""
     plan = plan_of(workload, device)

@@ -25,7 +25,7 @@ from experiments.harness.kind_options import KindOption
 from experiments.harness.kind_words import KindWords
 from experiments.harness.measured_workload import MeasuredWorkload
 from experiments.harness.plan import Plan
-from experiments.harness.preparing import Found, Prepared, RunRequest
+from experiments.harness.preparing import FoundSubject, Prepared, RunRequest
 from tools.environments.model import Check, Report
 
 WORDS = KindWords(
@@ -180,7 +180,7 @@ def prepared(asked: RunRequest | None = None) -> Prepared:
     facts = ProfileFacts(id="TRAIN-CPU", registry_digest=DIGEST, requirement_digest=DIGEST, preflight=report)
     asked = asked or request()
     found = preparing.resolve(asked)
-    assert found == Found(None)
+    assert found == FoundSubject(None)
     return preparing.prepare(asked, facts, found, "tests/support", lambda text: None, CPU)
 
 

@@ -77,7 +77,7 @@ class MemoryReading:
 
 
 @dataclass(frozen=True, slots=True)
-class Device:
+class ComputeDevice:
     """One device as a child uses it."""
 
     kind: DeviceKind

@@ -21,7 +21,7 @@ class SizeChecked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GateAnswer:
+class CollectiveGateAnswer:
     """Every size once, on one rank."""
 
     rank: int
@@ -30,7 +30,7 @@ class GateAnswer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MeasureAnswer:
+class CollectiveMeasureAnswer:
     """The timed collectives of one rank. Sizes are keys, as text: JSON has no others."""
 
     rank: int

@@ -10,7 +10,7 @@ from experiments.evidence.candidate import Candidate, Checks, Gate, Prediction, 
 from experiments.harness.experiment import Forecast
 from experiments.harness.kind import Answered, Findings, Seen
 from experiments.kinds.collective import bandwidth
-from experiments.kinds.collective.answers import GateAnswer, MeasureAnswer, SizeChecked
+from experiments.kinds.collective.answers import CollectiveGateAnswer, CollectiveMeasureAnswer, SizeChecked
 from experiments.kinds.collective.collective_workload import CollectiveWorkload
 from experiments.kinds.collective.cost_model import fit
 from experiments.kinds.collective.foretold import foretold
@@ -19,7 +19,7 @@ from experiments.kinds.collective.ladder import word_at
 WANTED = ("finite", "sums", "ranks")
 AGAINST = "exact sums"
 
-SeenCollective: TypeAlias = Seen[CollectiveWorkload, None, GateAnswer, MeasureAnswer]
+SeenCollective: TypeAlias = Seen[CollectiveWorkload, None, CollectiveGateAnswer, CollectiveMeasureAnswer]
 
 
 def findings(seen: SeenCollective) -> Findings:
@@ -51,7 +51,7 @@ def marks(seen: SeenCollective, candidate: Candidate) -> tuple[str, ...]:
     return ("prediction_missed",) if found is not None and not found.holds else ()
 
 
-def _samples(one: Answered[MeasureAnswer], workload: CollectiveWorkload) -> list[Sample]:
+def _samples(one: Answered[CollectiveMeasureAnswer], workload: CollectiveWorkload) -> list[Sample]:
     """One sample for each repetition. A collective is over when the slowest rank has it."""
     slowest = {size: _slowest(one.ranks, size) for size in workload.timed}
     return [
@@ -65,7 +65,7 @@ def _samples(one: Answered[MeasureAnswer], workload: CollectiveWorkload) -> list
     ]
 
 
-def _slowest(ranks: Sequence[MeasureAnswer], size: int) -> list[float]:
+def _slowest(ranks: Sequence[CollectiveMeasureAnswer], size: int) -> list[float]:
     return [max(spans) for spans in zip(*(answer.ms[str(size)] for answer in ranks), strict=True)]
 
 
@@ -99,7 +99,9 @@ def _checks(seen: SeenCollective) -> Checks:
 
 
 def _sums(
-    answers: Sequence[GateAnswer], measured: Sequence[Answered[MeasureAnswer]], workload: CollectiveWorkload
+    answers: Sequence[CollectiveGateAnswer],
+    measured: Sequence[Answered[CollectiveMeasureAnswer]],
+    workload: CollectiveWorkload,
 ) -> Gate:
     """Every element exact, on every rank, at every size, and after each timed repetition."""
     wrong = [
@@ -129,7 +131,7 @@ def _sums(
     )
 
 
-def _ranks(answers: Sequence[GateAnswer], workload: CollectiveWorkload) -> Gate:
+def _ranks(answers: Sequence[CollectiveGateAnswer], workload: CollectiveWorkload) -> Gate:
     """Every rank answered, and was added exactly once in each of its elements, on every rank."""
     off = [
         (one.count_error, f"rank {answer.rank}, {one.size} bytes: miscounted {', '.join(map(str, one.miscounted))}")
@@ -151,7 +153,7 @@ def _ranks(answers: Sequence[GateAnswer], workload: CollectiveWorkload) -> Gate:
     )
 
 
-def _complete(answers: Sequence[GateAnswer], workload: CollectiveWorkload) -> bool:
+def _complete(answers: Sequence[CollectiveGateAnswer], workload: CollectiveWorkload) -> bool:
     """Whether there is one answer of each rank, about each size."""
 
     def sizes(checked: Sequence[SizeChecked]) -> tuple[int, ...]:
@@ -161,5 +163,5 @@ def _complete(answers: Sequence[GateAnswer], workload: CollectiveWorkload) -> bo
     return ranks == list(range(workload.ranks)) and all(sizes(a.sizes) == workload.timed for a in answers)
 
 
-def _compared(answers: Sequence[GateAnswer]) -> int:
+def _compared(answers: Sequence[CollectiveGateAnswer]) -> int:
     return sum(len(answer.sizes) for answer in answers)

@@ -12,12 +12,12 @@ from experiments.evidence.sentences import Templates
 from experiments.evidence.subject import Backend, Workload
 from experiments.evidence.vocabulary import Role
 from experiments.harness.experiment import Forecast, Options
-from experiments.harness.kind import Described, Findings, Kind, SubjectRequest
+from experiments.harness.kind import Described, Findings, Kind, NothingToFind
 from experiments.harness.kind_options import KindOption
 from experiments.harness.kind_words import KindWords
 from experiments.harness.plan import Plan
 from experiments.kinds.collective import collective_workload, findings
-from experiments.kinds.collective.answers import GateAnswer, MeasureAnswer
+from experiments.kinds.collective.answers import CollectiveGateAnswer, CollectiveMeasureAnswer
 from experiments.kinds.collective.collective_sentences import SENTENCES
 from experiments.kinds.collective.collective_workload import DTYPES, CollectiveWorkload
 from experiments.kinds.collective.findings import WANTED, SeenCollective
@@ -33,19 +33,12 @@ WORDS = KindWords(
 )
 
 
-class NothingToFind(SubjectRequest[None]):
-    """A collective is measured on numbers it makes itself."""
-
-    def resolve(self) -> None:
-        """There is nothing to find."""
-
-
-class CollectiveKind(Kind[CollectiveWorkload, None, GateAnswer, MeasureAnswer]):
+class CollectiveKind(Kind[CollectiveWorkload, None, CollectiveGateAnswer, CollectiveMeasureAnswer]):
     """One collective over the ranks of one launch."""
 
     workload = CollectiveWorkload
-    gate_answer = GateAnswer
-    measure_answer = MeasureAnswer
+    gate_answer = CollectiveGateAnswer
+    measure_answer = CollectiveMeasureAnswer
     child = "experiments.kinds.collective.child"
     options: ClassVar[tuple[KindOption, ...]] = (
         KindOption("--ranks", "processes that take part", "N", type=int),

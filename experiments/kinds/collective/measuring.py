@@ -15,12 +15,12 @@ import torch
 import torch.distributed as dist
 
 from experiments.harness.launch.outcome import EnterPhase
-from experiments.kinds.collective.answers import MeasureAnswer
+from experiments.kinds.collective.answers import CollectiveMeasureAnswer
 from experiments.kinds.collective.collective_workload import CollectiveWorkload
 from experiments.kinds.collective.exchange import CollectiveContext, Exchange
 
 
-def measure(context: CollectiveContext, exchange: Exchange, round: int, enter: EnterPhase) -> MeasureAnswer:
+def measure(context: CollectiveContext, exchange: Exchange, round: int, enter: EnterPhase) -> CollectiveMeasureAnswer:
     """Warm up, then the workload's repetitions."""
     workload = context.workload
     ms: dict[int, list[float]] = {size: [] for size in workload.timed}
@@ -37,7 +37,7 @@ def measure(context: CollectiveContext, exchange: Exchange, round: int, enter: E
             if number >= workload.warmup:
                 ms[size].append(spent)
     enter("other")
-    return MeasureAnswer(
+    return CollectiveMeasureAnswer(
         rank=context.rank,
         ms={str(size): tuple(spans) for size, spans in ms.items()},
         wrong={str(size): count for size, count in wrong.items() if count},

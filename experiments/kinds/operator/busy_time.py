@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from experiments.harness.device.device import Device
+from experiments.harness.device.device import ComputeDevice
 
 
-def busy_ms(device: Device, work: Callable[[], object]) -> float | None:
+def busy_ms(device: ComputeDevice, work: Callable[[], object]) -> float | None:
     """Milliseconds of one more run of `work`; None on CPU, and where the profiler saw nothing."""
     if device.kind == "cpu":
         return None

@@ -9,7 +9,7 @@ import time
 
 import torch
 
-from experiments.harness.device.device import Device
+from experiments.harness.device.device import ComputeDevice
 from experiments.harness.launch.outcome import EnterPhase
 from experiments.kinds.operator.busy_time import busy_ms
 from experiments.kinds.operator.operation import Operation
@@ -20,7 +20,7 @@ from experiments.kinds.operator.work_counter import count
 
 @torch.no_grad()
 def measure(
-    workload: OperatorWorkload, device: Device, operation: Operation, enter: EnterPhase
+    workload: OperatorWorkload, device: ComputeDevice, operation: Operation, enter: EnterPhase
 ) -> OperatorMeasureAnswer:
     """Timed calls and memory of one candidate in one fresh process."""
     enter("warm_up")

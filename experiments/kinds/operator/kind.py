@@ -14,7 +14,7 @@ from experiments.evidence.sentences import Templates
 from experiments.evidence.subject import Backend, Workload
 from experiments.evidence.vocabulary import Role
 from experiments.harness.experiment import CandidateSpec, Options
-from experiments.harness.kind import Described, Findings, Kind, SubjectRequest
+from experiments.harness.kind import Described, Findings, Kind, NothingToFind
 from experiments.harness.kind_options import KindOption
 from experiments.harness.kind_words import KindWords
 from experiments.harness.plan import Plan
@@ -44,13 +44,6 @@ WORDS = KindWords(
 
 
 @dataclass(frozen=True, slots=True)
-class NothingToFind(SubjectRequest[None]):
-    """An operation has no model: its input and its weights are drawn from the workload's seed."""
-
-    def resolve(self) -> None:
-        """There is nothing to look for."""
-
-
 class OperatorKind(Kind[OperatorWorkload, None, OperatorGateAnswer, OperatorMeasureAnswer]):
     """One call in one process."""
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import torch
 
 from experiments.evidence.vocabulary import Phase
-from experiments.harness.device.device import Device
+from experiments.harness.device.device import ComputeDevice
 from experiments.harness.finiteness import finite_or_none, not_finite
 from experiments.harness.launch.outcome import EnterPhase
 from experiments.kinds.training_step.answers import MeasureAnswer, PhaseReading
@@ -25,7 +25,7 @@ from experiments.kinds.training_step.training_workload import TrainingWorkload
 class _PhaseLedger:
     """Peaks by phase, in the order in which phases were first entered; a phase entered again keeps its highest."""
 
-    device: Device
+    device: ComputeDevice
     current: Phase | None = None
     peaks: dict[Phase, int] = field(default_factory=dict)
     order: list[Phase] = field(default_factory=list)
@@ -49,7 +49,7 @@ class _PhaseLedger:
             self.peaks[self.current] = max(peak, self.peaks.get(self.current, 0))
 
 
-def measure(workload: TrainingWorkload, device: Device, program: Program, enter: EnterPhase) -> MeasureAnswer:
+def measure(workload: TrainingWorkload, device: ComputeDevice, program: Program, enter: EnterPhase) -> MeasureAnswer:
     """Timed steps, memory and phases of one candidate in one fresh process."""
     enter("warm_up")
     for _ in range(workload.warmup):
@@ -95,7 +95,7 @@ def measure(workload: TrainingWorkload, device: Device, program: Program, enter:
     )
 
 
-def _one_step_by_phase(device: Device, program: Program) -> tuple[_PhaseLedger, dict[Phase, float]]:
+def _one_step_by_phase(device: ComputeDevice, program: Program) -> tuple[_PhaseLedger, dict[Phase, float]]:
     ledger, watch = _PhaseLedger(device), device.stopwatch()
 
     def enter(phase: Phase) -> None:
@@ -120,7 +120,7 @@ def _state_bytes(program: Program) -> int:
     return sum(value.numel() * value.element_size() for value in held)
 
 
-def _busy_ms(device: Device, program: Program) -> float | None:
+def _busy_ms(device: ComputeDevice, program: Program) -> float | None:
     """How long the card had a kernel or a copy running during one more step: the union of their spans.
 
     Annotations (an optimizer's name over all its kernels) are spans of the device too, gaps and all: left out.

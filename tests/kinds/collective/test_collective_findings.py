@@ -11,11 +11,11 @@ from experiments.evidence.candidate import Checks
 from experiments.harness.kind import Answered, Seen
 from experiments.harness.schedule import Task
 from experiments.kinds.collective import findings
-from experiments.kinds.collective.answers import GateAnswer, MeasureAnswer
+from experiments.kinds.collective.answers import CollectiveGateAnswer, CollectiveMeasureAnswer
 from experiments.parallelism.all_reduce_cost.experiment import EXPERIMENT
 
 
-def seen(*gates: GateAnswer, measured: tuple[MeasureAnswer, ...] = ()) -> findings.SeenCollective:
+def seen(*gates: CollectiveGateAnswer, measured: tuple[CollectiveMeasureAnswer, ...] = ()) -> findings.SeenCollective:
     """The ring, with these answers of its ranks."""
     plan = plan_of()
     tasks = [Task(kind="gate", candidate="ring"), Task(kind="measure", candidate="ring", round=1, position=2)]
@@ -32,7 +32,7 @@ def seen(*gates: GateAnswer, measured: tuple[MeasureAnswer, ...] = ()) -> findin
     )
 
 
-def checks(*gates: GateAnswer, measured: tuple[MeasureAnswer, ...] = ()) -> Checks:
+def checks(*gates: CollectiveGateAnswer, measured: tuple[CollectiveMeasureAnswer, ...] = ()) -> Checks:
     return findings.findings(seen(*gates, measured=measured)).checks
 
 
@@ -61,7 +61,7 @@ def test_a_rank_that_was_counted_twice_or_never_fails() -> None:
 
 
 @pytest.mark.parametrize("answers", [(gate_answer(0),), (gate_answer(0), gate_answer(0))])
-def test_a_rank_that_did_not_answer_fails_both(answers: tuple[GateAnswer, ...]) -> None:
+def test_a_rank_that_did_not_answer_fails_both(answers: tuple[CollectiveGateAnswer, ...]) -> None:
     found = checks(*answers)
     assert passed(found) == {"sums": False, "ranks": False}
     assert "alone" in found.gates["ranks"].worst
@@ -70,7 +70,7 @@ def test_a_rank_that_did_not_answer_fails_both(answers: tuple[GateAnswer, ...]) 
 
 def test_a_size_that_was_left_out_fails() -> None:
     short = gate_answer(1)
-    found = checks(gate_answer(0), GateAnswer(rank=1, process_group="gloo", sizes=short.sizes[:-1]))
+    found = checks(gate_answer(0), CollectiveGateAnswer(rank=1, process_group="gloo", sizes=short.sizes[:-1]))
     assert passed(found) == {"sums": False, "ranks": False}
 
 

@@ -11,7 +11,7 @@ from experiments.evidence.codec import from_json
 from experiments.harness.launch import doors
 from experiments.harness.launch.outcome import Outcome
 from experiments.kinds.collective import measuring
-from experiments.kinds.collective.answers import GateAnswer, MeasureAnswer
+from experiments.kinds.collective.answers import CollectiveGateAnswer, CollectiveMeasureAnswer
 from experiments.kinds.collective.collective_workload import CollectiveWorkload
 from experiments.kinds.collective.kind import KIND
 
@@ -26,9 +26,9 @@ def ran(
     return doors.run(job, KIND.launch(workload), time_limit_s=120, **limits)
 
 
-def gates(outcome: Outcome) -> list[GateAnswer]:
+def gates(outcome: Outcome) -> list[CollectiveGateAnswer]:
     assert outcome.died is None, outcome.died
-    return [from_json(GateAnswer, answer) for answer in (outcome.result, *outcome.others)]
+    return [from_json(CollectiveGateAnswer, answer) for answer in (outcome.result, *outcome.others)]
 
 
 @pytest.mark.parametrize("name", ["all_reduce", "ring"])
@@ -69,7 +69,7 @@ def test_numbers_that_are_not_finite_are_said_to_be_so() -> None:
 def test_measuring_gives_each_rank_a_time_for_each_repetition_and_size() -> None:
     outcome = ran("ring", "measure")
     assert outcome.died is None
-    answers = [from_json(MeasureAnswer, answer) for answer in (outcome.result, *outcome.others)]
+    answers = [from_json(CollectiveMeasureAnswer, answer) for answer in (outcome.result, *outcome.others)]
     assert [answer.rank for answer in answers] == [0, 1]
     for answer in answers:
         assert {int(size): len(spans) for size, spans in answer.ms.items()} == dict.fromkeys(SMALL.timed, SMALL.steps)
@@ -80,7 +80,7 @@ def test_measuring_gives_each_rank_a_time_for_each_repetition_and_size() -> None
 def test_a_wrong_sum_in_a_timed_repetition_is_counted() -> None:
     outcome = ran("ring, a chunk forgotten", "measure")
     assert outcome.result is not None
-    answer = from_json(MeasureAnswer, outcome.result)
+    answer = from_json(CollectiveMeasureAnswer, outcome.result)
     assert set(answer.wrong) == {str(size) for size in SMALL.timed}
 
 

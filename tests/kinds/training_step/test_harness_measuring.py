@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from experiments.evidence.vocabulary import Phase
-from experiments.harness.device.device import Device, HostStopwatch, MemoryReading
+from experiments.harness.device.device import ComputeDevice, HostStopwatch, MemoryReading
 from experiments.harness.experiment import CandidateSpec, DeviceFacts
 from experiments.kinds.training_step import measuring
 from experiments.kinds.training_step.answers import Notes
@@ -29,7 +29,7 @@ SPEC = CandidateSpec(name="fp32", role="baseline", settings={})
 
 
 @dataclass(frozen=True)
-class Allocator(Device):
+class Allocator(ComputeDevice):
     """A card's allocator as far as the harness reads it: the program below sets what is allocated."""
 
     kind: str = "cuda"  # type: ignore[assignment]
@@ -94,7 +94,7 @@ def context(**knobs: object) -> WorkerContext:
     return WorkerContext(workload=workload, spec=SPEC, facts=FACTS, asset=registered_config.asset("tiny-qwen2"))
 
 
-def measure(workload: TrainingWorkload, device: Device, program: object) -> Any:
+def measure(workload: TrainingWorkload, device: ComputeDevice, program: object) -> Any:
     return measuring.measure(workload, device, program, no_phase)  # type: ignore[arg-type]
 
 
@@ -265,7 +265,7 @@ def test_nothing_but_the_clock_runs_between_two_timed_steps() -> None:
     program = Bare()
     sys.setprofile(watch)
     try:
-        measure(WORKLOAD, Device("cpu"), program)
+        measure(WORKLOAD, ComputeDevice("cpu"), program)
     finally:
         sys.setprofile(None)
     seen = [name for name in seen if name != "<listcomp>"]  # no call of its own since Python 3.12

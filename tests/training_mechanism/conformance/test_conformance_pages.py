@@ -12,9 +12,9 @@ pytest.importorskip("transformers")
 pytest.importorskip("accelerate")
 
 from experiments.conformance import catalogue, running
-from experiments.conformance.comparison import Ledger, MismatchError
+from experiments.conformance.comparison import ComparisonLedger, MismatchError
 from experiments.conformance.frameworks import Framework, look
-from experiments.conformance.page import Check, Mutant, Page, Trial
+from experiments.conformance.page import Mutant, Page, PageCheck, Trial
 from experiments.conformance.results import PageResult
 
 
@@ -46,7 +46,7 @@ def test_transformers_and_accelerate_are_each_an_oracle() -> None:
     assert needs.count("accelerate") >= 3
 
 
-def _page(check: Check) -> Page:
+def _page(check: PageCheck) -> Page:
     return Page("cross_entropy", ("cross_entropy",), (check,))
 
 
@@ -56,7 +56,9 @@ def _wrong(trial: Trial) -> None:
 
 
 def test_a_failing_check_is_shrunk_and_names_everything(frameworks: Mapping[str, Framework]) -> None:
-    result = running.run_page(_page(Check("wrong", _wrong, "cross_entropy.loss", "some.framework")), frameworks, seed=1)
+    result = running.run_page(
+        _page(PageCheck("wrong", _wrong, "cross_entropy.loss", "some.framework")), frameworks, seed=1
+    )
     assert result.status == "failed"
     assert "a value differs at the scalar" in result.reason
     assert "cross_entropy.loss gives 1" in result.reason
@@ -66,7 +68,7 @@ def test_a_failing_check_is_shrunk_and_names_everything(frameworks: Mapping[str,
 
 
 def test_a_check_that_compares_nothing_fails(frameworks: Mapping[str, Framework]) -> None:
-    idle = Check("idle", lambda trial: None, "ours", "theirs")
+    idle = PageCheck("idle", lambda trial: None, "ours", "theirs")
     assert running.run_page(_page(idle), frameworks, seed=1).reason == "idle: compared nothing"
 
 
@@ -76,7 +78,7 @@ def test_a_framework_that_changed_its_interface_fails_its_check_and_nothing_else
     def gone(trial: Trial) -> None:
         raise AttributeError("module has no attribute 'fixed_cross_entropy'\nsecond line")
 
-    result = running.run_page(_page(Check("gone", gone, "ours", "theirs")), frameworks, seed=1)
+    result = running.run_page(_page(PageCheck("gone", gone, "ours", "theirs")), frameworks, seed=1)
     assert result.reason == "gone: AttributeError: module has no attribute 'fixed_cross_entropy'"
 
 
@@ -113,8 +115,8 @@ def test_the_same_seed_draws_the_same_cases(frameworks: Mapping[str, Framework])
             trial.case.normal(trial.case.integer("size", 1, 99))
             drawn.append(str(trial.case))
 
-        check = Check("note", note, "ours", "theirs", examples=5)
-        running.explore(check, {}, Ledger(), seed=7, examples=5, shrink=False)
+        check = PageCheck("note", note, "ours", "theirs", examples=5)
+        running.explore(check, {}, ComparisonLedger(), seed=7, examples=5, shrink=False)
     assert seen[0] == seen[1]
     assert len(set(seen[0])) > 1
 

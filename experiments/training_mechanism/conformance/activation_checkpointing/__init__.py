@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.utils import checkpoint as torch_checkpoint
 
-from experiments.conformance.page import Check, Page, Trial
+from experiments.conformance.page import Page, PageCheck, Trial
 from experiments.training_mechanism.conformance.shared.residual_blocks import (
     Block,
     CountProducts,
@@ -266,19 +266,19 @@ OURS, OLD = "checkpoint.checkpoint", "checkpoint.checkpoint_reentrant"
 TORCH = "torch.utils.checkpoint.checkpoint"
 SELECTIVE = "torch.utils.checkpoint.create_selective_checkpoint_contexts"
 CHECKS = (
-    Check("against_plain", against_plain, OURS, "torch.autograd without checkpointing"),
-    Check("against_torch", against_torch, OURS, TORCH, examples=10),
-    Check("random_numbers_not_preserved", random_numbers_not_preserved, OURS, TORCH, examples=10),
-    Check("what_is_saved", what_is_saved, OURS, TORCH, examples=6),
-    Check("what_is_computed_again", what_is_computed_again, OURS, TORCH, examples=8),
-    Check("selective", selective, OURS, SELECTIVE, examples=10),
-    Check("kept_and_changed", kept_and_changed, OURS, SELECTIVE, examples=3),
-    Check("reentrant", reentrant, OLD, TORCH, examples=10),
-    Check("reentrant_without_gradient", reentrant_without_gradient, OLD, TORCH, examples=3),
-    Check("autocast", autocast, OURS, TORCH, examples=10),
-    Check("another_second_run", another_second_run, OURS, TORCH, examples=12),
-    Check("nested_and_twice", nested_and_twice, OURS, "torch.autograd without checkpointing", examples=5),
-    Check(
+    PageCheck("against_plain", against_plain, OURS, "torch.autograd without checkpointing"),
+    PageCheck("against_torch", against_torch, OURS, TORCH, examples=10),
+    PageCheck("random_numbers_not_preserved", random_numbers_not_preserved, OURS, TORCH, examples=10),
+    PageCheck("what_is_saved", what_is_saved, OURS, TORCH, examples=6),
+    PageCheck("what_is_computed_again", what_is_computed_again, OURS, TORCH, examples=8),
+    PageCheck("selective", selective, OURS, SELECTIVE, examples=10),
+    PageCheck("kept_and_changed", kept_and_changed, OURS, SELECTIVE, examples=3),
+    PageCheck("reentrant", reentrant, OLD, TORCH, examples=10),
+    PageCheck("reentrant_without_gradient", reentrant_without_gradient, OLD, TORCH, examples=3),
+    PageCheck("autocast", autocast, OURS, TORCH, examples=10),
+    PageCheck("another_second_run", another_second_run, OURS, TORCH, examples=12),
+    PageCheck("nested_and_twice", nested_and_twice, OURS, "torch.autograd without checkpointing", examples=5),
+    PageCheck(
         "transformers_switch", transformers_switch, OURS, "transformers gradient checkpointing", ("transformers",), 4
     ),
 )

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from experiments.conformance.page import Check, Page, Trial
+from experiments.conformance.page import Page, PageCheck, Trial
 from experiments.training_mechanism.conformance.shared.residual_blocks import draw_stack, plain, raises, run, same
 from experiments.training_mechanism.conformance.shared.tiny_qwen2 import tiny_qwen2
 
@@ -294,19 +294,19 @@ def transformers_model(trial: Trial) -> None:
 OURS, AUTOGRAD = "offload.Offload", "torch.autograd without offload"
 SAVE_ON_CPU = "torch.autograd.graph.save_on_cpu"
 CHECKS = (
-    Check("synchronous", synchronous, "offload.synchronous", SAVE_ON_CPU, examples=10),
-    Check("several_steps", several_steps, OURS, AUTOGRAD),
-    Check("freed_memory", freed_memory, OURS, AUTOGRAD, examples=10),
-    Check("bounded", bounded, OURS, "the bound's own definition"),
-    Check("once_each", once_each, OURS, AUTOGRAD, examples=10),
-    Check("address_in_use_again", address_in_use_again, OURS, AUTOGRAD, examples=4),
-    Check("changed_in_place", changed_in_place, OURS, AUTOGRAD, examples=6),
-    Check("changed_while_leaving", changed_while_leaving, OURS, AUTOGRAD, examples=2),
-    Check("autocast_copies", autocast_copies, OURS, AUTOGRAD, examples=5),
-    Check("several_backwards", several_backwards, OURS, AUTOGRAD, examples=8),
-    Check("buffers_are_reused", buffers_are_reused, "offload.HostPool", "a pool's own definition", examples=10),
-    Check("with_checkpointing", with_checkpointing, OURS, AUTOGRAD, examples=8),
-    Check("transformers_model", transformers_model, OURS, SAVE_ON_CPU, ("transformers",), 4),
+    PageCheck("synchronous", synchronous, "offload.synchronous", SAVE_ON_CPU, examples=10),
+    PageCheck("several_steps", several_steps, OURS, AUTOGRAD),
+    PageCheck("freed_memory", freed_memory, OURS, AUTOGRAD, examples=10),
+    PageCheck("bounded", bounded, OURS, "the bound's own definition"),
+    PageCheck("once_each", once_each, OURS, AUTOGRAD, examples=10),
+    PageCheck("address_in_use_again", address_in_use_again, OURS, AUTOGRAD, examples=4),
+    PageCheck("changed_in_place", changed_in_place, OURS, AUTOGRAD, examples=6),
+    PageCheck("changed_while_leaving", changed_while_leaving, OURS, AUTOGRAD, examples=2),
+    PageCheck("autocast_copies", autocast_copies, OURS, AUTOGRAD, examples=5),
+    PageCheck("several_backwards", several_backwards, OURS, AUTOGRAD, examples=8),
+    PageCheck("buffers_are_reused", buffers_are_reused, "offload.HostPool", "a pool's own definition", examples=10),
+    PageCheck("with_checkpointing", with_checkpointing, OURS, AUTOGRAD, examples=8),
+    PageCheck("transformers_model", transformers_model, OURS, SAVE_ON_CPU, ("transformers",), 4),
 )
 
 PAGE = Page("activation_offload", ("offload", "checkpoint"), CHECKS)

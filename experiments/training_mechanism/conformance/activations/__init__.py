@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from experiments.conformance.page import Check, Page, Trial
+from experiments.conformance.page import Page, PageCheck, Trial
 from experiments.conformance.tolerance import ELEMENTARY, Tolerance, dot, softmax
 
 BOUND = 4.0
@@ -221,18 +221,20 @@ def transformers_mlp(trial: Trial) -> None:
 
 
 CHECKS = (
-    Check("ordinary_inputs", ordinary_inputs, "activations", "torch.nn.functional", examples=12),
-    Check("extreme_inputs", extreme_inputs, "activations", "torch.nn.functional", examples=30),
-    Check("incoming_gradient", incoming_gradient, "activations", "torch.nn.functional", examples=8),
-    Check("gated_unit", gated_unit, "activations.swiglu", "torch.nn.functional.silu", examples=8),
-    Check("softmax_rows", softmax_rows, "activations.softmax", "torch.softmax"),
-    Check("losses", losses, "losses", "torch.nn.functional", examples=15),
-    Check("extreme_logits", extreme_logits, "losses.bce_with_logits", "torch.nn.functional", examples=2),
-    Check(
+    PageCheck("ordinary_inputs", ordinary_inputs, "activations", "torch.nn.functional", examples=12),
+    PageCheck("extreme_inputs", extreme_inputs, "activations", "torch.nn.functional", examples=30),
+    PageCheck("incoming_gradient", incoming_gradient, "activations", "torch.nn.functional", examples=8),
+    PageCheck("gated_unit", gated_unit, "activations.swiglu", "torch.nn.functional.silu", examples=8),
+    PageCheck("softmax_rows", softmax_rows, "activations.softmax", "torch.softmax"),
+    PageCheck("losses", losses, "losses", "torch.nn.functional", examples=15),
+    PageCheck("extreme_logits", extreme_logits, "losses.bce_with_logits", "torch.nn.functional", examples=2),
+    PageCheck(
         "transformers_functions", transformers_functions, "activations", "transformers.activations.ACT2FN",
         ("transformers",), 8,
     ),
-    Check("transformers_mlp", transformers_mlp, "activations.swiglu", "transformers Qwen2MLP", ("transformers",), 6),
+    PageCheck(
+        "transformers_mlp", transformers_mlp, "activations.swiglu", "transformers Qwen2MLP", ("transformers",), 6,
+    ),
 )  # fmt: skip
 
 PAGE = Page("activations", ("activations", "losses"), CHECKS)

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from experiments.conformance.page import Check, Page, Trial
+from experiments.conformance.page import Page, PageCheck, Trial
 from experiments.conformance.tolerance import Tolerance, dot, softmax
 
 SDPA: Any = F.scaled_dot_product_attention
@@ -187,13 +187,13 @@ def transformers_layer(trial: Trial) -> None:
 OURS, TORCH = "attention.attention", "torch.nn.functional.scaled_dot_product_attention"
 EAGER = "transformers qwen2 eager_attention_forward"
 CHECKS = (
-    Check("causal", causal, OURS, TORCH),
-    Check("unmasked", unmasked, OURS, TORCH, examples=8),
-    Check("padded", padded, OURS, TORCH),
-    Check("written_out", written_out, OURS, "torch.einsum and torch.autograd", examples=12),
-    Check("large_scores", large_scores, OURS, TORCH, examples=6),
-    Check("transformers_eager", transformers_eager, OURS, EAGER, ("transformers",), 15),
-    Check("transformers_layer", transformers_layer, OURS, "transformers Qwen2Attention", ("transformers",), 6),
+    PageCheck("causal", causal, OURS, TORCH),
+    PageCheck("unmasked", unmasked, OURS, TORCH, examples=8),
+    PageCheck("padded", padded, OURS, TORCH),
+    PageCheck("written_out", written_out, OURS, "torch.einsum and torch.autograd", examples=12),
+    PageCheck("large_scores", large_scores, OURS, TORCH, examples=6),
+    PageCheck("transformers_eager", transformers_eager, OURS, EAGER, ("transformers",), 15),
+    PageCheck("transformers_layer", transformers_layer, OURS, "transformers Qwen2Attention", ("transformers",), 6),
 )
 
 PAGE = Page("attention", ("attention",), CHECKS)

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from experiments.conformance.page import Check, Page, Trial
+from experiments.conformance.page import Page, PageCheck, Trial
 from experiments.conformance.tolerance import ELEMENTARY, Tolerance, dot
 from experiments.training_mechanism.conformance.shared.residual_blocks import raises
 
@@ -192,14 +192,14 @@ def undefined(trial: Trial) -> None:
 
 OURS, TORCH = "autograd_engine", "torch.autograd"
 CHECKS = (
-    Check("elementwise", elementwise, OURS, TORCH, examples=10),
-    Check("broadcasting", broadcasting, OURS, TORCH),
-    Check("matrix_products", matrix_products, OURS, TORCH),
-    Check("network", network, OURS, TORCH),
-    Check("higher_order", higher_order, OURS, TORCH, examples=10),
-    Check("accumulation", accumulation, f"{OURS}.backward", "torch.Tensor.backward", examples=10),
-    Check("diamond", diamond, f"{OURS}.pull_back", TORCH, examples=10),
-    Check("undefined", undefined, OURS, TORCH, examples=5),
+    PageCheck("elementwise", elementwise, OURS, TORCH, examples=10),
+    PageCheck("broadcasting", broadcasting, OURS, TORCH),
+    PageCheck("matrix_products", matrix_products, OURS, TORCH),
+    PageCheck("network", network, OURS, TORCH),
+    PageCheck("higher_order", higher_order, OURS, TORCH, examples=10),
+    PageCheck("accumulation", accumulation, f"{OURS}.backward", "torch.Tensor.backward", examples=10),
+    PageCheck("diamond", diamond, f"{OURS}.pull_back", TORCH, examples=10),
+    PageCheck("undefined", undefined, OURS, TORCH, examples=5),
 )
 
 PAGE = Page("autograd", ("autograd_engine",), CHECKS)

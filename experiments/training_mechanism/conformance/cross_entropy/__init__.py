@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from experiments.conformance.page import Check, Page, Trial
+from experiments.conformance.page import Page, PageCheck, Trial
 from experiments.conformance.tolerance import ELEMENTARY, Tolerance, exponential, softmax
 
 LARGEST = 4.0  # |logit| of a drawn case
@@ -173,13 +173,13 @@ TORCH = "torch.nn.functional.cross_entropy"
 TRANSFORMERS = "transformers.loss.loss_utils.ForCausalLMLoss"
 OURS = "cross_entropy.causal_lm_loss"
 CHECKS = (
-    Check("shifted_mean", shifted_mean, OURS, TORCH),
-    Check("num_items_in_batch", num_items_in_batch, OURS, TORCH),
-    Check("micro_batches_sum_to_the_batch", micro_batches_sum_to_the_batch, OURS, TORCH),
-    Check("other_ignore_index", other_ignore_index, OURS, TORCH),
-    Check("large_logits", large_logits, OURS, TORCH, examples=10),
-    Check("nothing_to_predict", nothing_to_predict, OURS, TORCH, examples=5),
-    Check("transformers_loss", transformers_loss, OURS, TRANSFORMERS, ("transformers",)),
+    PageCheck("shifted_mean", shifted_mean, OURS, TORCH),
+    PageCheck("num_items_in_batch", num_items_in_batch, OURS, TORCH),
+    PageCheck("micro_batches_sum_to_the_batch", micro_batches_sum_to_the_batch, OURS, TORCH),
+    PageCheck("other_ignore_index", other_ignore_index, OURS, TORCH),
+    PageCheck("large_logits", large_logits, OURS, TORCH, examples=10),
+    PageCheck("nothing_to_predict", nothing_to_predict, OURS, TORCH, examples=5),
+    PageCheck("transformers_loss", transformers_loss, OURS, TRANSFORMERS, ("transformers",)),
 )
 
 PAGE = Page("cross_entropy", ("cross_entropy",), CHECKS)

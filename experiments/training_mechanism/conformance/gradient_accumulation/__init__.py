@@ -12,13 +12,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from experiments.conformance.page import Check, Page, Trial
+from experiments.conformance.page import Page, PageCheck, Trial
 from experiments.conformance.tolerance import Tolerance, dot, softmax
 
 RATE = 0.5  # with features in [-1, 1] and width w the loss is w/2-smooth: the step is RATE / w
 
 
-class MicroBatch(NamedTuple):
+class CountedMicroBatch(NamedTuple):
     """Features [rows, sequence, width] in [-1, 1] and labels [rows, sequence], -100 where nothing is predicted."""
 
     features: Tensor
@@ -35,7 +35,7 @@ def regression(trial: Trial) -> nn.Linear:
     return model
 
 
-def draw_micro_batches(trial: Trial, model: nn.Linear, count: int) -> list[MicroBatch]:
+def draw_micro_batches(trial: Trial, model: nn.Linear, count: int) -> list[CountedMicroBatch]:
     """`count` micro-batches of unequal lengths; each has at least one target."""
     found = []
     for index in range(count):
@@ -44,27 +44,27 @@ def draw_micro_batches(trial: Trial, model: nn.Linear, count: int) -> list[Micro
         labels = trial.case.integers(0, model.out_features, rows, length)
         labels[trial.case.integers(0, 3, rows, length) == 0] = -100
         labels[0, 0] = 0
-        found.append(MicroBatch(features, labels))
+        found.append(CountedMicroBatch(features, labels))
     return found
 
 
-def targets(batch: MicroBatch) -> int:
+def targets(batch: CountedMicroBatch) -> int:
     """Positions with a label."""
     return int((batch.labels != -100).sum())
 
 
-def loss_sum(model: nn.Module, batch: MicroBatch) -> Tensor:
+def loss_sum(model: nn.Module, batch: CountedMicroBatch) -> Tensor:
     """Cross-entropy summed over the targets."""
     return F.cross_entropy(model(batch.features).flatten(0, 1), batch.labels.flatten(), reduction="sum")
 
 
-def joined(model: nn.Module, batches: list[MicroBatch]) -> Tensor:
+def joined(model: nn.Module, batches: list[CountedMicroBatch]) -> Tensor:
     """The oracle: every position of every micro-batch in one flat batch, torch's own mean over the targets."""
     features = torch.cat([batch.features.flatten(0, 1) for batch in batches])
     return F.cross_entropy(model(features), torch.cat([batch.labels.flatten() for batch in batches]))
 
 
-def gradient_tolerance(model: nn.Linear, batches: list[MicroBatch], updates: int = 1) -> Tolerance:
+def gradient_tolerance(model: nn.Linear, batches: list[CountedMicroBatch], updates: int = 1) -> Tolerance:
     """Roundings of one gradient entry: logits, softmax, the sum over positions; and of the update made of it."""
     positions = sum(batch.labels.numel() for batch in batches)
     logits = dot(model.in_features) + 1
@@ -146,7 +146,7 @@ def without_targets(trial: Trial) -> None:
     m = trial.mechanism("accumulation")
     model = regression(trial)
     batches = draw_micro_batches(trial, model, 2)
-    silent = MicroBatch(batches[1].features, torch.full_like(batches[1].labels, -100))
+    silent = CountedMicroBatch(batches[1].features, torch.full_like(batches[1].labels, -100))
     m.accumulate([batches[0], silent], lambda batch: loss_sum(model, batch), [targets(batches[0]), 0])
     ours = gradients(model)
     joined(model, [batches[0], silent]).backward()
@@ -254,7 +254,7 @@ def accelerate_short_window(trial: Trial) -> None:
 
 
 def _train_with_accelerate(
-    model: nn.Linear, batches: list[MicroBatch], steps: int, *, per_token: bool
+    model: nn.Linear, batches: list[CountedMicroBatch], steps: int, *, per_token: bool
 ) -> list[dict[str, Tensor]]:
     """Parameters after each update of Accelerate's loop over a prepared loader."""
     from accelerate import Accelerator
@@ -274,7 +274,7 @@ def _train_with_accelerate(
     found: list[dict[str, Tensor]] = []
     for index, batch in enumerate(loader):
         with accelerator.accumulate(prepared):
-            micro = MicroBatch(*batch)
+            micro = CountedMicroBatch(*batch)
             divisor = window_targets[index] / steps if per_token else targets(micro)
             accelerator.backward(loss_sum(prepared, micro) / divisor)
             optimizer.step()
@@ -315,13 +315,13 @@ def transformers_items(trial: Trial) -> None:
 
 OURS = "accumulation.accumulate"
 CHECKS = (
-    Check("whole_batch", whole_batch, OURS, "torch.nn.functional.cross_entropy on the whole batch"),
-    Check("many_updates", many_updates, "accumulation.updates", "torch.optim.SGD on whole windows"),
-    Check("wrong_control", wrong_control, OURS, "the mean of torch.nn.functional.cross_entropy means"),
-    Check("without_targets", without_targets, OURS, "torch.nn.functional.cross_entropy", examples=5),
-    Check("splitting", splitting, "accumulation.split", "torch.Tensor.split"),
-    Check("wide_sums", wide_sums, "accumulation.WideGradients", "the float64 sum in torch", examples=8),
-    Check(
+    PageCheck("whole_batch", whole_batch, OURS, "torch.nn.functional.cross_entropy on the whole batch"),
+    PageCheck("many_updates", many_updates, "accumulation.updates", "torch.optim.SGD on whole windows"),
+    PageCheck("wrong_control", wrong_control, OURS, "the mean of torch.nn.functional.cross_entropy means"),
+    PageCheck("without_targets", without_targets, OURS, "torch.nn.functional.cross_entropy", examples=5),
+    PageCheck("splitting", splitting, "accumulation.split", "torch.Tensor.split"),
+    PageCheck("wide_sums", wide_sums, "accumulation.WideGradients", "the float64 sum in torch", examples=8),
+    PageCheck(
         "accelerate_loop",
         accelerate_loop,
         "accumulation.updates",
@@ -329,10 +329,10 @@ CHECKS = (
         ("accelerate",),
         12,
     ),
-    Check(
+    PageCheck(
         "accelerate_short_window", accelerate_short_window, OURS, "accelerate.Accelerator.backward", ("accelerate",), 8
     ),
-    Check(
+    PageCheck(
         "transformers_items",
         transformers_items,
         OURS,

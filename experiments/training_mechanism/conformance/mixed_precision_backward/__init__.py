@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from experiments.conformance.page import Check, Page, Trial
+from experiments.conformance.page import Page, PageCheck, Trial
 from experiments.conformance.tolerance import Tolerance, dot
 from experiments.training_mechanism.conformance.shared.residual_blocks import raises
 
@@ -225,13 +225,13 @@ def accelerate_schedule(trial: Trial) -> None:
 
 LINEAR, SCALER = "mixed_precision.LowPrecisionLinear", "grad_scaler.step"
 CHECKS = (
-    Check("linear_autocast", linear_autocast, LINEAR, "torch.autocast"),
-    Check("linear_exact", linear_exact, LINEAR, "torch.nn.functional.linear in float64", examples=12),
-    Check("lost_gradients", lost_gradients, "mixed_precision.underflow", "the exponents themselves", examples=8),
-    Check("master_weights", master_weights, "mixed_precision.MasterWeights", "torch.optim.SGD in fp32", examples=8),
-    Check("state_machine", state_machine, SCALER, "torch.amp.GradScaler"),
-    Check("edges", edges, "grad_scaler", "torch.amp.GradScaler", examples=1),
-    Check(
+    PageCheck("linear_autocast", linear_autocast, LINEAR, "torch.autocast"),
+    PageCheck("linear_exact", linear_exact, LINEAR, "torch.nn.functional.linear in float64", examples=12),
+    PageCheck("lost_gradients", lost_gradients, "mixed_precision.underflow", "the exponents themselves", examples=8),
+    PageCheck("master_weights", master_weights, "mixed_precision.MasterWeights", "torch.optim.SGD in fp32", examples=8),
+    PageCheck("state_machine", state_machine, SCALER, "torch.amp.GradScaler"),
+    PageCheck("edges", edges, "grad_scaler", "torch.amp.GradScaler", examples=1),
+    PageCheck(
         "accelerate_schedule", accelerate_schedule, SCALER, "accelerate.optimizer.AcceleratedOptimizer",
         ("accelerate",), 8,
     ),

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from experiments.conformance.page import Check, Page, Trial
+from experiments.conformance.page import Page, PageCheck, Trial
 from experiments.conformance.tolerance import ELEMENTARY, Tolerance, dot, softmax
 from experiments.training_mechanism.conformance.shared.residual_blocks import raises
 from experiments.training_mechanism.conformance.shared.tiny_qwen2 import (
@@ -193,13 +193,13 @@ def whole_decoder(trial: Trial) -> None:
 
 NORM, ROPE = "norms.rms_norm", "rope.rotate"
 CHECKS = (
-    Check("norm_written_out", norm_written_out, NORM, "the formula under torch.autograd"),
-    Check("norm_torch", norm_torch, NORM, "torch.nn.functional.rms_norm", examples=12),
-    Check("rope_complex", rope_complex, ROPE, "torch.polar and torch.autograd"),
-    Check("rope_relative", rope_relative, ROPE, "the definition of a relative position", examples=10),
-    Check("norm_transformers", norm_transformers, NORM, "transformers Qwen2RMSNorm", ("transformers",)),
-    Check("rope_transformers", rope_transformers, ROPE, "transformers apply_rotary_pos_emb", ("transformers",), 10),
-    Check(
+    PageCheck("norm_written_out", norm_written_out, NORM, "the formula under torch.autograd"),
+    PageCheck("norm_torch", norm_torch, NORM, "torch.nn.functional.rms_norm", examples=12),
+    PageCheck("rope_complex", rope_complex, ROPE, "torch.polar and torch.autograd"),
+    PageCheck("rope_relative", rope_relative, ROPE, "the definition of a relative position", examples=10),
+    PageCheck("norm_transformers", norm_transformers, NORM, "transformers Qwen2RMSNorm", ("transformers",)),
+    PageCheck("rope_transformers", rope_transformers, ROPE, "transformers apply_rotary_pos_emb", ("transformers",), 10),
+    PageCheck(
         "whole_decoder", whole_decoder, "decoder_float64.loss", "transformers Qwen2ForCausalLM", ("transformers",), 6
     ),
 )

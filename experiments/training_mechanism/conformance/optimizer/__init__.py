@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from experiments.conformance.page import Check, Page, Trial
+from experiments.conformance.page import Page, PageCheck, Trial
 from experiments.conformance.tolerance import ELEMENTARY, Tolerance, dot
 from experiments.training_mechanism.conformance.shared.residual_blocks import raises
 
@@ -210,13 +210,13 @@ def schedules_torch(trial: Trial) -> None:
 
 ADAMW, CLIP = "adamw.step", "clipping.clip_by_norm"
 CHECKS = (
-    Check("adamw_float64", adamw_float64, ADAMW, "torch.optim.AdamW"),
-    Check("adamw_foreach", adamw_foreach, ADAMW, "torch.optim.AdamW, foreach and fused", examples=12),
-    Check("clip_torch", clip_torch, CLIP, "torch.nn.utils.clip_grad_norm_"),
-    Check("clip_edges", clip_edges, "clipping", "torch.nn.utils", examples=8),
-    Check("schedules_torch", schedules_torch, "schedules", "torch.optim.lr_scheduler", examples=8),
-    Check("clip_accelerate", clip_accelerate, CLIP, "accelerate.Accelerator.clip_grad_norm_", ("accelerate",), 6),
-    Check(
+    PageCheck("adamw_float64", adamw_float64, ADAMW, "torch.optim.AdamW"),
+    PageCheck("adamw_foreach", adamw_foreach, ADAMW, "torch.optim.AdamW, foreach and fused", examples=12),
+    PageCheck("clip_torch", clip_torch, CLIP, "torch.nn.utils.clip_grad_norm_"),
+    PageCheck("clip_edges", clip_edges, "clipping", "torch.nn.utils", examples=8),
+    PageCheck("schedules_torch", schedules_torch, "schedules", "torch.optim.lr_scheduler", examples=8),
+    PageCheck("clip_accelerate", clip_accelerate, CLIP, "accelerate.Accelerator.clip_grad_norm_", ("accelerate",), 6),
+    PageCheck(
         "schedules_transformers", schedules_transformers, "schedules", "transformers.optimization", ("transformers",)
     ),
 )
