@@ -14,7 +14,7 @@ from pathlib import Path
 
 from benchmarks.checkout import copy
 from benchmarks.measure import Row
-from tools.containers import build, command, engine, image_text, naming
+from tools.containers import build, container_command, engine, image_text, naming
 from tools.environments.install.install_text import Narrator
 from tools.environments.registry import registry
 
@@ -30,7 +30,9 @@ def rows() -> list[Row]:
     """Seconds of the first build and of rebuilds, and bytes added to the base over bytes of the environment."""
     client, known = engine.connect(), registry.load()
     profile = known.get(PROFILE)
-    request = command.request_of(command.parser().parse_args(["build", "--profile", PROFILE]), profile)
+    request = container_command.request_of(
+        container_command.parser().parse_args(["build", "--profile", PROFILE]), profile
+    )
     naming.REPOSITORY = f"{naming.REPOSITORY}-benchmark"
     with tempfile.TemporaryDirectory(prefix="tmlab-image-") as folder:
         root = copy(Path(folder) / "checkout")

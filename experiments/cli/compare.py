@@ -7,10 +7,10 @@ from typing import Any
 
 from experiments.cli import finding
 from experiments.cli.printing import emit, say, status, table
-from experiments.evidence import compare as comparing
+from experiments.evidence import record_comparison as comparing
 from experiments.evidence.codec import to_json
-from experiments.evidence.compare import Difference, Pair
 from experiments.evidence.quantities import gib, milliseconds, percent
+from experiments.evidence.record_comparison import Difference, Pair
 
 
 def add_parser(subparsers: Any) -> None:

@@ -88,10 +88,10 @@ def each(names: Iterable[str] | None = None) -> tuple[list[Any], dict[str, LabEr
 
 def registered_digests() -> dict[str, dict[str, str]]:
     """Experiment -> workload name -> digest, as registered now; the conformance run has workloads of its own."""
-    from experiments.conformance import recording
+    from experiments.conformance import conformance_record
 
     found = {
         experiment.name: {name: workload.digest() for name, workload in experiment.workloads.items()}
         for experiment in each()[0]
     }
-    return found | {recording.EXPERIMENT: recording.registered()}
+    return found | {conformance_record.EXPERIMENT: conformance_record.registered()}

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from experiments.cli import discovery
-from experiments.evidence import index, labels, results, store
+from experiments.evidence import index, labels, store, stored_runs
 from experiments.evidence.index import Entry
 from tools.environments.errors import EXIT_USAGE, LabError
 
@@ -18,8 +18,8 @@ def one(text: str, experiment: str | None = None) -> Entry:
         if path.is_dir():
             path = path / labels.RECORD_NAME
         return Entry(path, store.read(path))
-    found = results.find(text, experiment)
-    return Entry(found.path, results.record_of(found))
+    found = stored_runs.find(text, experiment)
+    return Entry(found.path, stored_runs.record_of(found))
 
 
 def of_experiment(name: str, label: str | None = None) -> list[Entry]:
@@ -28,12 +28,12 @@ def of_experiment(name: str, label: str | None = None) -> list[Entry]:
     LabError when there is none, and when the run of that `label` has none: it says why.
     """
     if name not in discovery.packages():
-        known = {found.experiment for found in results.everything()}
+        known = {found.experiment for found in stored_runs.everything()}
         if name not in known:
             discovery.load(name)  # refuses, with the nearest names
-    found = [f for f in results.everything() if f.experiment == name]
+    found = [f for f in stored_runs.everything() if f.experiment == name]
     for wanted in (f for f in found if f.label == label):
-        results.record_of(wanted)
+        stored_runs.record_of(wanted)
     entries = [Entry(f.path, f.record) for f in found if f.record is not None]
     if not entries:
         left = ", ".join(f"{f.label} ({f.state})" for f in found)
@@ -44,7 +44,7 @@ def of_experiment(name: str, label: str | None = None) -> list[Entry]:
 
 def unreadable(name: str) -> list[str]:
     """The labels of an experiment's runs and results whose record does not read."""
-    return [f.label for f in results.everything() if f.experiment == name and f.state == "unreadable"]
+    return [f.label for f in stored_runs.everything() if f.experiment == name and f.state == "unreadable"]
 
 
 def choose(entries: list[Entry], device: str | None, workload: str | None, label: str | None) -> list[Entry]:

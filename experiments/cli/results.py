@@ -8,9 +8,9 @@ from typing import Any
 from experiments.cli import discovery, finding, results_verify
 from experiments.cli.printing import emit, place, say, status, table
 from experiments.cli.showing import show_record
-from experiments.evidence import results, store
+from experiments.evidence import store, stored_runs
 from experiments.evidence.index import device_of
-from experiments.evidence.results import Found
+from experiments.evidence.stored_runs import Found
 from tools.environments.errors import EXIT_BLOCKED, EXIT_OK, EXIT_USAGE, LabError, render
 
 ABOUT = {
@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _list(args: argparse.Namespace) -> int:
-    found = results.everything()
+    found = stored_runs.everything()
     if args.json:
         emit([_about(one) for one in found])
         return EXIT_OK
@@ -74,9 +74,9 @@ def _show(args: argparse.Namespace) -> int:
 def _promote(args: argparse.Namespace) -> int:
     if finding.is_path(args.label):
         raise LabError("a run label", "a path", "give the label alone", "LABEL", EXIT_USAGE)
-    found = results.find(args.label, args.experiment)
+    found = stored_runs.find(args.label, args.experiment)
     registered = discovery.registered_digests()
-    target = results.promote(found, lambda record: results_verify.recomputed(record, registered))
+    target = stored_runs.promote(found, lambda record: results_verify.recomputed(record, registered))
     level = store.read(target).evidence_level
     if args.json:
         emit({"status": "promoted", "path": place(target), "evidence_level": level})
@@ -87,7 +87,7 @@ def _promote(args: argparse.Namespace) -> int:
 
 
 def _clear(args: argparse.Namespace) -> int:
-    moved, kept = results.clear(args.label, args.experiment)
+    moved, kept = stored_runs.clear(args.label, args.experiment)
     if args.json:
         emit({"status": "cleared" if moved else "kept", "moved": [place(path) for path in moved], "kept": kept})
         return EXIT_OK if moved else EXIT_BLOCKED

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
-from experiments.conformance import catalogue, page_choice, page_files, recording
+from experiments.conformance import catalogue, conformance_record, page_choice, page_files
 from experiments.evidence import labels, store
 from experiments.evidence.subject import ProfileFacts
 from experiments.harness.measured_workload import check_seed
@@ -63,7 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--require-passed", action="store_true", help="anything but passed fails")
     parser.add_argument("--json", action="store_true", help="only JSON on stdout")
     parser.add_argument("--run-label", metavar="LABEL", help="label of the record; used once")
-    parser.add_argument("--seed", type=int, default=recording.SEED, help="seed of the drawn cases")
+    parser.add_argument("--seed", type=int, default=conformance_record.SEED, help="seed of the drawn cases")
     parser.add_argument("--no-mutants", action="store_true", help="leave the faults out")
     parser.add_argument("--accept", metavar="CHECK", action="append", default=[], help="accept a warning by name")
     parser.add_argument(
@@ -77,7 +77,7 @@ def _run(options: argparse.Namespace, preflight: Preflight) -> int:
     check_seed(options.seed)
     label = options.run_label or began.strftime("%Y-%m-%d-%H%M%S")
     labels.check(label)
-    labels.refuse_used(recording.EXPERIMENT, label)
+    labels.refuse_used(conformance_record.EXPERIMENT, label)
     registry = registries.load(ROOT)
     choice = page_choice.choose(registry, options.topic, options.page, options.profile)
     profile = None if options.try_here else page_choice.need_profile(choice)
@@ -109,8 +109,8 @@ def _run(options: argparse.Namespace, preflight: Preflight) -> int:
             requirement_digest=requirement_text.digest(profile, ROOT),
             preflight=report,
         )
-        draft = recording.record(found, facts, label, began, time.perf_counter() - started)
-        path = labels.record_path(recording.EXPERIMENT, label)
+        draft = conformance_record.record(found, facts, label, began, time.perf_counter() - started)
+        path = labels.record_path(conformance_record.EXPERIMENT, label)
         level = store.write(draft, path).evidence_level
     if options.json:
         document = report_lines.to_json(found, None if path is None else page_files.shown(path), level)

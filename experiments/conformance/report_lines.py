@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from experiments.conformance import catalogue, page_files
-from experiments.conformance.results import PageResult, RunResult
+from experiments.conformance.check_results import PageResult, RunResult
 
 
 def page_line(page: PageResult) -> str:

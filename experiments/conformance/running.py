@@ -15,11 +15,11 @@ from types import ModuleType
 from typing import Any
 
 from experiments.conformance import catalogue, mutation, side_by_side
+from experiments.conformance.check_results import CheckResult, MutantResult, PageResult, RunResult, Status
 from experiments.conformance.comparison import Comparer, ComparisonLedger, MismatchError
 from experiments.conformance.drawing import Case, HypothesisSource
 from experiments.conformance.frameworks import Framework, survey
 from experiments.conformance.page import Mutant, Page, PageCheck, Trial
-from experiments.conformance.results import CheckResult, MutantResult, PageResult, RunResult, Status
 
 MUTANT_EXAMPLES = 8
 AHEAD = ("hypothesis.strategies", "torch._dynamo")  # and then those that the topic names

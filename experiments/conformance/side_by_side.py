@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 
-from experiments.conformance.results import PageResult
+from experiments.conformance.check_results import PageResult
 from experiments.harness.process_group import Member, ProcessGroup
 from tools.environments.errors import LabError
 

@@ -12,10 +12,10 @@ from itertools import combinations
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from experiments.evidence import results, rules, store
+from experiments.evidence import rules, store, stored_runs
 from experiments.evidence.candidate import Candidate, Interval
-from experiments.evidence.compare import differing
 from experiments.evidence.record import Record
+from experiments.evidence.record_comparison import differing
 from experiments.evidence.rules.rule_set import Known
 from experiments.evidence.validation import MissingPackageError
 from experiments.evidence.vocabulary import LEVELS, Level
@@ -64,7 +64,7 @@ def load(folder: Path) -> tuple[tuple[Entry, ...], tuple[LabError, ...]]:
         except LabError as error:
             refused.append(error)
             continue
-        other = results.misplaced(record, path.parent.name, path.stem, f"{path.parent.name}/{path.stem}")
+        other = stored_runs.misplaced(record, path.parent.name, path.stem, f"{path.parent.name}/{path.stem}")
         if other is None:
             entries.append(Entry(path, record))
         else:

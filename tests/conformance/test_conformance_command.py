@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from experiments.conformance import catalogue, command, page_choice, recording, report_lines, running
+from experiments.conformance import catalogue, command, conformance_record, page_choice, report_lines, running
 from experiments.conformance.frameworks import Framework
 from experiments.conformance.page import Mutant
 from experiments.evidence import store
@@ -262,12 +262,12 @@ def test_the_registered_ranges_are_the_requirement_text_s() -> None:
 
 
 def test_all_ten_pages_and_each_alone_are_registered_workloads() -> None:
-    registered = recording.registered()
+    registered = conformance_record.registered()
     assert set(registered) == {"part02", *catalogue.ids("training_mechanism")}
     for name, pages in (("part02", catalogue.ids("training_mechanism")), ("attention", ("attention",))):
-        assert recording.workload(pages, recording.SEED).digest == registered[name]
-        assert not recording.workload(pages, 1).registered
-    assert not recording.workload(("attention", "autograd"), recording.SEED).registered
+        assert conformance_record.workload(pages, conformance_record.SEED).digest == registered[name]
+        assert not conformance_record.workload(pages, 1).registered
+    assert not conformance_record.workload(("attention", "autograd"), conformance_record.SEED).registered
 
 
 def test_pytest_leaves_the_script_alone() -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from experiments.conformance import catalogue, recording
-from experiments.conformance.results import CheckResult, MutantResult, PageResult, RunResult
+from experiments.conformance import catalogue, conformance_record
+from experiments.conformance.check_results import CheckResult, MutantResult, PageResult, RunResult
 from experiments.evidence import index, rules, store
 from experiments.evidence.record import Record
 from experiments.evidence.subject import ProfileFacts
@@ -36,11 +36,11 @@ PASSED = CheckResult(
 NOTICED = MutantResult("scale_missing", "attention", "the scores are not scaled", "causal", "output differs", 5, 0.1)
 
 
-def record(*pages: PageResult, seed: int = recording.SEED) -> Record:
+def record(*pages: PageResult, seed: int = conformance_record.SEED) -> Record:
     report = Report("TRAIN-CPU", DIGEST, (Check("python.version", "ok", "3.11", "3.11"),))
     facts = ProfileFacts(id="TRAIN-CPU", registry_digest=DIGEST, requirement_digest=DIGEST, preflight=report)
     began = datetime(2026, 12, 1, 10, 0, 0, tzinfo=UTC)
-    return recording.record(RunResult(pages, VERSIONS, seed), facts, "first", began, 1.25)
+    return conformance_record.record(RunResult(pages, VERSIONS, seed), facts, "first", began, 1.25)
 
 
 def page(*checks: CheckResult, mutants: tuple[MutantResult, ...] = (NOTICED,)) -> PageResult:
@@ -119,7 +119,9 @@ def _entry(folder: Path, made: Record) -> index.Entry:
 
 def test_the_documents_show_what_the_record_says(tmp_path: Path) -> None:
     made = record(page(PASSED))
-    whole = replace(made, workload=recording.workload(catalogue.ids("training_mechanism"), recording.SEED))
+    whole = replace(
+        made, workload=conformance_record.workload(catalogue.ids("training_mechanism"), conformance_record.SEED)
+    )
     makers = conformance_parts.makers([_entry(tmp_path, whole)], registry.load(ROOT))
     here = tmp_path / "docs" / "training_mechanism" / "a.md"
     summary = makers["conformance-pages"](("training_mechanism",), here)

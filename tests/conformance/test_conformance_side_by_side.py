@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("torch")
 
 from experiments.conformance import running, side_by_side
-from experiments.conformance.results import PageResult, RunResult
+from experiments.conformance.check_results import PageResult, RunResult
 from tools.environments.errors import LabError
 
 PAGES = ("cross_entropy", "gradient_accumulation")

@@ -15,7 +15,7 @@ import pytest
 from probe_pages import PAGE_TOML, page_at, topic_at
 
 import experiments
-from experiments.conformance import catalogue, page_choice, recording
+from experiments.conformance import catalogue, conformance_record, page_choice
 from tools.environments.errors import LabError
 from tools.environments.layout import ROOT
 from tools.environments.registry import registry
@@ -209,8 +209,8 @@ def test_the_registered_workloads_of_the_committed_records_are_still_registered(
     folder = ROOT / "experiments" / "results" / "conformance"
     committed: list[dict[str, Any]] = [json.loads(file.read_bytes())["workload"] for file in folder.glob("*.json")]
     assert {one["name"] for one in committed} == {"part02"}
-    assert {one["digest"] for one in committed} == {recording.registered()["part02"]}
-    assert set(recording.registered()) == {"part02", "probe", *catalogue.ids()}
+    assert {one["digest"] for one in committed} == {conformance_record.registered()["part02"]}
+    assert set(conformance_record.registered()) == {"part02", "probe", *catalogue.ids()}
 
 
 def test_the_engine_and_the_notebook_kit_name_no_topic_and_no_profile() -> None:

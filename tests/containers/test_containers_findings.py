@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from container_engine import KNOWN, base_or_skip, built, client_or_skip, own_engine, request, small_checkout, stop
 
-from tools.containers import command, engine, findings, naming, smoke
+from tools.containers import container_command, engine, findings, naming, smoke
 from tools.environments import profile_session
 from tools.environments.errors import EXIT_USAGE, LabError
 from tools.environments.install.install_text import Narrator
@@ -152,7 +152,7 @@ def test_wrong_usage_is_two(
     arguments: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engine, "connect", lambda: None)
-    assert command.main(arguments) == 2
+    assert container_command.main(arguments) == 2
     assert "→" in capsys.readouterr().out
 
 
@@ -162,7 +162,7 @@ def test_a_run_asked_for_wrongly_is_refused_before_the_engine_hears_of_it(
     action: str, given: tuple[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engine, "connect", lambda: pytest.fail("the engine was asked"))
-    assert command.main([action, "--profile", CPU.id, *given]) == 2
+    assert container_command.main([action, "--profile", CPU.id, *given]) == 2
     assert given[1] in capsys.readouterr().out
 
 

@@ -18,7 +18,7 @@ import pytest
 from container_engine import KNOWN, LONG, base_or_skip, built, client_or_skip, copied, file_from, ran, request
 from own_pip import wheel_of_pip
 
-from tools.containers import build, command, inventory, naming, smoke
+from tools.containers import build, container_command, inventory, naming, smoke
 from tools.environments import profile_session
 from tools.environments.install.install_text import Narrator
 from tools.environments.layout import ROOT
@@ -313,16 +313,18 @@ def test_the_command_line_builds_proves_and_lists(
     made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """`run` is what `nox -s TRAIN-CPU -- --image` calls; it builds this very checkout."""
-    monkeypatch.setattr(command.smoke, "RUNS", tmp_path)
+    monkeypatch.setattr(container_command.smoke, "RUNS", tmp_path)
     asked = ["run", "--profile", "TRAIN-CPU", "--base-image", made.base, "--json"]
     if given := request("TRAIN-CPU", made.base).certificate:
         asked += ["--ca", str(given)]
-    assert command.main([*asked, "--experiment", "mixed_precision_backward", "--run-label", "by-command"]) == 0
+    assert (
+        container_command.main([*asked, "--experiment", "mixed_precision_backward", "--run-label", "by-command"]) == 0
+    )
     answer = json.loads(capfd.readouterr().out)
     assert (answer["tag"], answer["user"]) == (naming.tag_of("TRAIN-CPU"), "lab")
     assert answer["digest"] == answer["image"] == made.tagged.id
     (path,) = answer["records"]
     assert json.loads(Path(path).read_text(encoding="utf-8"))["identity"]["run_label"] == "by-command"
-    assert made.tagged.labels[naming.COMMIT] == command.commit_of(ROOT)
-    assert command.main(["list", "--json"]) == 0
+    assert made.tagged.labels[naming.COMMIT] == container_command.commit_of(ROOT)
+    assert container_command.main(["list", "--json"]) == 0
     assert naming.tag_of("TRAIN-CPU") in [entry["tag"] for entry in json.loads(capfd.readouterr().out)]

@@ -9,9 +9,9 @@ import pytest
 from sample_records import H200, KNOBS, gpu_record, second
 from stages import few
 
-from experiments.evidence.compare import FIELDS, compare, differing
 from experiments.evidence.digests import digest_of
 from experiments.evidence.record import Launch, Record
+from experiments.evidence.record_comparison import FIELDS, compare, differing
 from experiments.evidence.subject import Tokenizer
 from tools.environments.errors import EXIT_USAGE, LabError
 

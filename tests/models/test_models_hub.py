@@ -13,7 +13,7 @@ from hub_client_child import MODEL, SECRET, Client, save_models
 from loopback_hub import LoopbackHub, Repository, SocksDoor
 from stages import few
 
-from experiments.models import hub_cache, registered_config, source
+from experiments.models import hub_cache, model_source, registered_config
 from tools.environments.errors import LabError
 
 FIRST, SECOND, PARTS, PICKLED, BARE = ("1" * 40, "2" * 40, "3" * 40, "4" * 40, "5" * 40)
@@ -120,11 +120,11 @@ def test_branch_that_moved_is_seen_online_and_a_resumed_run_stops(client: Client
     begun = registered_config.asset("tiny-qwen2")
     moved = replace(begun, identity=replace(begun.identity, resolved_commit=SECOND))
     with pytest.raises(LabError) as stopped:
-        source.same_commit(replace(begun.identity, resolved_commit=FIRST), moved)
+        model_source.same_commit(replace(begun.identity, resolved_commit=FIRST), moved)
     assert FIRST in stopped.value.wanted
     assert SECOND in stopped.value.found
     assert FIRST in stopped.value.next
-    source.same_commit(moved.identity, moved)
+    model_source.same_commit(moved.identity, moved)
 
 
 def test_offline_with_an_incomplete_cache_says_what_is_missing(client: Client) -> None:

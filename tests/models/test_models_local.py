@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from loopback_hub import git_blob
 from stages import count
 
-from experiments.models import hub_cache, local, registered_config, safetensors_header, source
+from experiments.models import hub_cache, local, model_source, registered_config, safetensors_header
 from experiments.models.source_types import ModelAsset, ModelRequest
 from tools.environments.errors import LabError
 
@@ -31,11 +31,11 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_resumed_run_stops_for_any_other_model(field: str) -> None:
     asset = registered_config.asset("tiny-qwen2")
     with pytest.raises(LabError, match="new --run-label"):
-        source.same_commit(replace(asset.identity, **{field: "another"}), asset)
+        model_source.same_commit(replace(asset.identity, **{field: "another"}), asset)
 
 
 def _local(path: Path) -> ModelAsset:
-    return source.resolve(ModelRequest(id="anything", source="local", path=path))
+    return model_source.resolve(ModelRequest(id="anything", source="local", path=path))
 
 
 def test_local_folder_is_known_by_its_content(saved: Path, tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ def test_local_folder_is_known_by_its_content(saved: Path, tmp_path: Path) -> No
     content = weights.read_bytes()
     weights.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     with pytest.raises(LabError, match="weights this run began with"):
-        source.same_commit(asset.identity, _local(folder))
+        model_source.same_commit(asset.identity, _local(folder))
     (folder / "tokenizer.json").unlink()
     without = _local(folder)
     assert without.tokenizer_file is None
@@ -63,7 +63,7 @@ def test_wrong_local_folders(saved: Path, tmp_path: Path) -> None:
     with pytest.raises(LabError, match="no such folder"):
         _local(tmp_path / "absent")
     with pytest.raises(LabError, match="found  none given"):
-        source.resolve(ModelRequest(id="x", source="local"))
+        model_source.resolve(ModelRequest(id="x", source="local"))
     (tmp_path / "empty").mkdir()
     with pytest.raises(LabError, match="an empty folder"):
         _local(tmp_path / "empty")
@@ -100,7 +100,7 @@ def test_wrong_local_folders(saved: Path, tmp_path: Path) -> None:
 
 
 def test_registered_config_needs_nothing() -> None:
-    assert source.resolve(ModelRequest(id="tiny-qwen2")).weight_files == ()
+    assert model_source.resolve(ModelRequest(id="tiny-qwen2")).weight_files == ()
 
 
 def test_safetensors_header_counts_a_tied_head_once(saved: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.evidence import compare, limits, schema
+from experiments.evidence import limits, record_comparison, schema
 from experiments.evidence.rules import CURRENT
 from tools.environments.layout import ROOT
 from tools.rendering import blocks, contract_parts
@@ -30,7 +30,7 @@ def test_every_field_limit_and_condition_is_told(path: Path) -> None:
     for name, shape in schema.build()["$defs"].items():
         assert f"### `{name}`" in text
         assert all(f"| `{field}` |" in text for field in shape["properties"])
-    for word in (*limits.LEVEL_LIMITS, *limits.CLAIM_LIMITS, *compare.FIELDS, *CURRENT.on_profile):
+    for word in (*limits.LEVEL_LIMITS, *limits.CLAIM_LIMITS, *record_comparison.FIELDS, *CURRENT.on_profile):
         assert f"`{word}`" in text
 
 

@@ -6,7 +6,7 @@ command_line.begin()
 
 import sys  # noqa: E402  a Python that is too old gets no further than the line above
 
-from tools.containers.command import main  # noqa: E402
+from tools.containers.container_command import main  # noqa: E402
 
 if __name__ == "__main__":
     sys.exit(command_line.run(main))

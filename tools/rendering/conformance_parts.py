@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from experiments.conformance import catalogue, page_choice, recording
+from experiments.conformance import catalogue, conformance_record, page_choice
 from experiments.conformance.catalogue import PageEntry
 from experiments.conformance.frameworks import TORCH
 from experiments.evidence.candidate import Candidate
@@ -59,7 +59,7 @@ def newest(entries: Sequence[Entry], registry: Registry, topic: str) -> Entry | 
     found = [
         entry
         for entry in entries
-        if (entry.record.identity.experiment, entry.record.workload.name) == (recording.EXPERIMENT, workload)
+        if (entry.record.identity.experiment, entry.record.workload.name) == (conformance_record.EXPERIMENT, workload)
         and (home is None or entry.record.profile.id == home.id)
     ]
     return max(found, key=lambda entry: entry.record.identity.created_at, default=None)

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from experiments.evidence import compare, limits, schema
+from experiments.evidence import limits, record_comparison, schema
 from experiments.evidence.rules import CURRENT
 from experiments.evidence.vocabulary import SCHEMA_VERSION
 from tools.rendering.blocks import Language, Maker, language
@@ -41,7 +41,7 @@ def makers() -> dict[str, Maker]:
         "record-groups": _plain(groups),
         "record-limits": _plain(limit_table),
         "record-on-profile": _plain(lambda lang: ", ".join(f"`{name}`" for name in CURRENT.on_profile)),
-        "record-compared": _plain(lambda lang: ", ".join(f"`{name}`" for name in compare.FIELDS)),
+        "record-compared": _plain(lambda lang: ", ".join(f"`{name}`" for name in record_comparison.FIELDS)),
     }
 
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 from experiments.harness.measured_workload import MeasuredWorkload, check_bounds, check_repetition
 from experiments.kinds.collective.cost_model import LEAST_SIZES
-from experiments.kinds.collective.ladder import SIZES
+from experiments.kinds.collective.size_ladder import SIZES
 from tools.environments.errors import EXIT_USAGE, LabError
 
 MOST_RANKS = 8  # cards of one host; more ranks would leave bfloat16 too few integers to tell them apart

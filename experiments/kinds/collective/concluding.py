@@ -12,7 +12,7 @@ from experiments.harness.experiment import Observed
 from experiments.kinds.collective.collective_sentences import SENTENCES
 from experiments.kinds.collective.collective_workload import CollectiveWorkload
 from experiments.kinds.collective.foretold import foretold
-from experiments.kinds.collective.ladder import word_at
+from experiments.kinds.collective.size_ladder import word_at
 
 
 def gates_hold(candidate: Candidate) -> bool:

@@ -14,7 +14,7 @@ from experiments.kinds.collective.answers import CollectiveGateAnswer, Collectiv
 from experiments.kinds.collective.collective_workload import CollectiveWorkload
 from experiments.kinds.collective.cost_model import fit
 from experiments.kinds.collective.foretold import foretold
-from experiments.kinds.collective.ladder import word_at
+from experiments.kinds.collective.size_ladder import word_at
 
 WANTED = ("finite", "sums", "ranks")
 AGAINST = "exact sums"

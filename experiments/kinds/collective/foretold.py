@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from experiments.evidence.candidate import Candidate
 from experiments.kinds.collective.collective_workload import CollectiveWorkload
 from experiments.kinds.collective.cost_model import CostModel, Expected, fit
-from experiments.kinds.collective.ladder import word_at
+from experiments.kinds.collective.size_ladder import word_at
 
 
 @dataclass(frozen=True, slots=True)

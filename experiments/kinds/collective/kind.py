@@ -21,7 +21,7 @@ from experiments.kinds.collective.answers import CollectiveGateAnswer, Collectiv
 from experiments.kinds.collective.collective_sentences import SENTENCES
 from experiments.kinds.collective.collective_workload import DTYPES, CollectiveWorkload
 from experiments.kinds.collective.findings import WANTED, SeenCollective
-from experiments.kinds.collective.ladder import QUANTITIES
+from experiments.kinds.collective.size_ladder import QUANTITIES
 
 WORDS = KindWords(
     kind="collective",

@@ -13,8 +13,8 @@ from experiments.harness.kind import SubjectRequest
 from experiments.harness.kind_options import KindOption
 from experiments.kinds.training_step import training_workload
 from experiments.kinds.training_step.training_workload import TrainingWorkload
+from experiments.models import model_source as model_source
 from experiments.models import registered_config
-from experiments.models import source as model_source
 from experiments.models.batches import training_rows
 from experiments.models.registered_config import DecoderShape
 from experiments.models.source_types import ModelAsset, ModelIdentity, ModelRequest, ModelSource

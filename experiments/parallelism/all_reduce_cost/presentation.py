@@ -10,7 +10,7 @@ from experiments.harness.experiment import Table
 from experiments.kinds.collective.collective_workload import CollectiveWorkload
 from experiments.kinds.collective.concluding import gates_hold
 from experiments.kinds.collective.foretold import Foretold, foretold
-from experiments.kinds.collective.ladder import word_at
+from experiments.kinds.collective.size_ladder import word_at
 
 NOTHING = "—"
 

@@ -13,7 +13,7 @@ from experiments import kinds
 from experiments.evidence.record import Launch
 from experiments.harness.experiment import Options
 from experiments.harness.measured_workload import changed
-from experiments.kinds.collective import bandwidth, collective_workload, ladder
+from experiments.kinds.collective import bandwidth, collective_workload, size_ladder
 from experiments.kinds.collective.kind import KIND
 from experiments.parallelism.all_reduce_cost.experiment import EXPERIMENT
 from tools.environments.errors import EXIT_USAGE, LabError
@@ -70,7 +70,7 @@ def test_sizes_that_are_no_numbers_are_refused(text: str) -> None:
 def test_the_kind_is_found_sound_and_declares_a_word_for_every_size() -> None:
     assert kinds.find("collective") is KIND
     words = {quantity.word for quantity in KIND.words.quantities}
-    assert {ladder.word_at(size) for size in ladder.SIZES} < words
+    assert {size_ladder.word_at(size) for size in size_ladder.SIZES} < words
     assert [quantity.word for quantity in KIND.words.quantities if quantity.main] == ["collective_ms"]
 
 

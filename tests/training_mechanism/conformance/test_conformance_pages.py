@@ -12,10 +12,10 @@ pytest.importorskip("transformers")
 pytest.importorskip("accelerate")
 
 from experiments.conformance import catalogue, running
+from experiments.conformance.check_results import PageResult
 from experiments.conformance.comparison import ComparisonLedger, MismatchError
 from experiments.conformance.frameworks import Framework, look
 from experiments.conformance.page import Mutant, Page, PageCheck, Trial
-from experiments.conformance.results import PageResult
 
 
 @pytest.fixture(scope="module", name="frameworks")
@@ -100,7 +100,7 @@ def test_a_survivor_fails_the_page(frameworks: Mapping[str, Framework], monkeypa
 
 
 def test_a_survivor_beside_a_skipped_check_may_be_that_check_s_to_notice() -> None:
-    from experiments.conformance.results import CheckResult, MutantResult
+    from experiments.conformance.check_results import CheckResult, MutantResult
 
     skipped = CheckResult("one", "ours", "theirs", "skipped", "transformers is not installed")
     page = PageResult("attention", (skipped,), (MutantResult("m", "attention", "fault", None, ""),), {})

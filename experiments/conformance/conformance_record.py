@@ -11,7 +11,7 @@ from datetime import datetime
 
 from experiments.conformance import catalogue
 from experiments.conformance.catalogue import PageTopic
-from experiments.conformance.results import CheckResult, MutantResult, PageResult, RunResult
+from experiments.conformance.check_results import CheckResult, MutantResult, PageResult, RunResult
 from experiments.conformance.sentences import SENTENCES
 from experiments.evidence import runtime_snapshot, sentences, source
 from experiments.evidence.candidate import Candidate, Checks, Failure, Gate

@@ -1,0 +1,53 @@
+"""One name, one meaning: no public class is defined twice, and a module's name repeats only as a part of a folder.
+
+An experiment, a kind and a topic are folders with the same parts; every other module is found by its name alone.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from tools.environments.layout import ROOT
+
+PACKAGE = {"__init__", "__main__"}
+OF_AN_EXPERIMENT = {"experiment", "worker", "conclusions", "presentation", "sentences"}
+OF_A_KIND = {"kind", "child", "answers", "findings", "concluding", "measuring"}
+PARTS = PACKAGE | OF_AN_EXPERIMENT | OF_A_KIND
+
+
+def modules() -> list[Path]:
+    return [path for side in ("tools", "experiments") for path in sorted((ROOT / side).rglob("*.py"))]
+
+
+def classes() -> Iterator[tuple[str, Path]]:
+    for path in modules():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                yield node.name, path
+
+
+def twice(named: Iterator[tuple[str, Path]]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name, path in named:
+        found.setdefault(name, []).append(path.relative_to(ROOT).as_posix())
+    return {name: paths for name, paths in found.items() if len(paths) > 1}
+
+
+def test_no_public_class_is_defined_twice() -> None:
+    assert sum(1 for _ in classes()) > 100
+    assert twice(classes()) == {}
+
+
+def test_a_module_s_name_repeats_only_as_a_part_of_a_folder() -> None:
+    assert set(twice((path.stem, path) for path in modules())) <= PARTS
+
+
+def test_what_repeats_is_found() -> None:
+    pairs = [
+        ("Plan", ROOT / "tools" / "a.py"),
+        ("Plan", ROOT / "experiments" / "b.py"),
+        ("Step", ROOT / "tools" / "a.py"),
+    ]
+    assert twice(iter(pairs)) == {"Plan": ["tools/a.py", "experiments/b.py"]}
