@@ -32,11 +32,11 @@ if order["file_limit"]:
     import resource, signal
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (order["file_limit"],) * 2)
-from experiments.models import source
+from experiments.models import model_source
 from experiments.models.source_types import ModelRequest
 from tools.environments.errors import LabError
 try:
-    asset = source.resolve(ModelRequest(**order["request"]))
+    asset = model_source.resolve(ModelRequest(**order["request"]))
 except LabError as error:
     answer = {"error": {key: getattr(error, key) for key in ("wanted", "found", "next", "code")}}
 else:

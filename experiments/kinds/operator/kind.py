@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
@@ -43,7 +42,6 @@ WORDS = KindWords(
 )
 
 
-@dataclass(frozen=True, slots=True)
 class OperatorKind(Kind[OperatorWorkload, None, OperatorGateAnswer, OperatorMeasureAnswer]):
     """One call in one process."""
 
