@@ -6,7 +6,7 @@ from pathlib import Path
 
 PAGE = '''"""Doubling, against torch's own sum."""
 
-from experiments.conformance.page import Check, Page, Trial
+from experiments.conformance.page import Page, PageCheck, Trial
 from experiments.conformance.tolerance import Tolerance
 
 
@@ -17,7 +17,7 @@ def by_torch(trial: Trial) -> None:
     trial.compare.agree("twice x", ours, x + x, Tolerance("float64", 1, "one product"))
 
 
-PAGE = Page("doubling", ("probe.doubling",), (Check("by_torch", by_torch, "probe.doubling.double", "torch.add"),))
+PAGE = Page("doubling", ("probe.doubling",), (PageCheck("by_torch", by_torch, "probe.doubling.double", "torch.add"),))
 '''
 MECHANISM = '''"""Doubling."""
 
