@@ -47,7 +47,9 @@ class PageCheck:
 class Mutant:
     """A small fault as data: `old` stands exactly once in the module's source and becomes `new`.
 
-    `report` is the number of the public bug report this fault repeats, where there is one.
+    `report` is the number of the public bug report this fault repeats, where there is one. `noticed_by` names the check
+    of the page that is there to notice it: that one is asked first, and draws until it has; without a name, and behind
+    it, every check is asked in the page's order.
     """
 
     name: str
@@ -56,6 +58,7 @@ class Mutant:
     new: str
     fault: str  # what goes wrong, in one line
     report: int | None = None
+    noticed_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

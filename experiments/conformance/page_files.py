@@ -22,6 +22,7 @@ Kinds = Mapping[str, type]
 TOPIC: Kinds = {"part": str, "workload": str, "frameworks": list, "import_ahead": list}
 PAGE: Kinds = {"order": int, "title": str, "title_zh": str}
 MUTANT: Kinds = {"module": str, "old": str, "new": str, "fault": str}
+MUTANT_MAY: Kinds = {"report": int, "noticed_by": str}
 EXERCISE: Kinds = {"module": str, "task": str, "gap": list}
 GAP: Kinds = {"old": str, "new": str}
 
@@ -43,7 +44,7 @@ def mutants(folder: Path) -> tuple[Mutant, ...]:
     file = folder / "mutants.toml"
     tables = _read(file)
     return tuple(
-        Mutant(name=name, **_checked(fields, MUTANT, {"report": int}, file, name)) for name, fields in tables.items()
+        Mutant(name=name, **_checked(fields, MUTANT, MUTANT_MAY, file, name)) for name, fields in tables.items()
     )
 
 

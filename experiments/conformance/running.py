@@ -20,16 +20,20 @@ from experiments.conformance.comparison import Comparer, ComparisonLedger, Misma
 from experiments.conformance.drawing import Case, HypothesisSource
 from experiments.conformance.frameworks import Framework, survey
 from experiments.conformance.page import Mutant, Page, PageCheck, Trial
+from experiments.harness.importing import uncollected
+from tools.environments.errors import LabError
 
-MUTANT_EXAMPLES = 8
+MUTANT_EXAMPLES = 8  # cases of a check that was not named for the fault
+NAMED_EXAMPLES = 400  # of the one that was: it stops at the first that shows the fault, usually after a few
 AHEAD = ("hypothesis.strategies", "torch._dynamo")  # and then those that the topic names
 THREADS = 1  # pinned: the tensors are small, and one thread adds in one order
 
 
 def prepare(topic: str, ranges: Mapping[str, str]) -> dict[str, Framework]:
     """Finds the frameworks that a topic's pages use, imports them, and pins torch's threads."""
-    frameworks = survey(catalogue.find_topic(topic).frameworks, ranges)
-    import torch
+    with uncollected():
+        frameworks = survey(catalogue.find_topic(topic).frameworks, ranges)
+        import torch
 
     torch.set_num_threads(THREADS)
     return frameworks
@@ -66,9 +70,10 @@ def run(
 
 def _import_ahead(names: Sequence[str]) -> None:
     """Import what most pages come to need, once here instead of in each one's fork. None of it has to be there."""
-    for name in names:
-        with contextlib.suppress(Exception):  # the page that needs it says what is wrong with it
-            importlib.import_module(name)
+    with uncollected():
+        for name in names:
+            with contextlib.suppress(Exception):  # the page that needs it says what is wrong with it
+                importlib.import_module(name)
 
 
 def versions(frameworks: Mapping[str, Framework]) -> dict[str, str]:
@@ -84,7 +89,9 @@ def run_page(page: Page, frameworks: Mapping[str, Framework], *, seed: int, muta
     runnable = [check for check, result in zip(page.checks, checks, strict=True) if result.status != "skipped"]
     killed: tuple[MutantResult, ...] = ()
     if mutants and all(result.status != "failed" for result in checks):
-        killed = tuple(_run_mutants(catalogue.mutants(page.id), runnable, modules, seed))
+        faults = catalogue.mutants(page.id)
+        _refuse_unknown_checks(page, faults)
+        killed = tuple(_run_mutants(faults, runnable, modules, seed))
     return PageResult(page.id, checks, killed, versions(frameworks), time.perf_counter() - started)
 
 
@@ -114,23 +121,37 @@ def _run_mutants(
 ) -> Iterator[MutantResult]:
     for mutant in mutants:
         started = time.perf_counter()
-        killer, how = _first_to_notice(checks, mutation.with_mutant(modules, mutant), seed)
+        killer, how = _first_to_notice(_asked(mutant, checks), mutation.with_mutant(modules, mutant), seed)
         seconds = time.perf_counter() - started
         yield MutantResult(mutant.name, mutant.module, mutant.fault, killer, how, mutant.report, seconds)
 
 
-def _first_to_notice(checks: list[PageCheck], modules: Mapping[str, ModuleType], seed: int) -> tuple[str | None, str]:
-    """The first check that fails on the mutated modules, and its message; (None, "") for a survivor."""
-    for check in checks:
-        try:
-            explore(
-                check,
-                modules,
-                ComparisonLedger(),
-                seed=seed,
-                examples=min(check.examples, MUTANT_EXAMPLES),
-                shrink=False,
+def _refuse_unknown_checks(page: Page, faults: Sequence[Mutant]) -> None:
+    names = [check.name for check in page.checks]
+    for fault in faults:
+        if fault.noticed_by is not None and fault.noticed_by not in names:
+            raise LabError(
+                wanted=f"the name of a check of {page.id}: {', '.join(names)}",
+                found=f"noticed_by = {fault.noticed_by!r}",
+                next="correct it in the page's mutants.toml",
+                where=f"mutants.toml [{fault.name}]",
             )
+
+
+def _asked(mutant: Mutant, checks: list[PageCheck]) -> list[tuple[PageCheck, int]]:
+    """The checks as they are asked, each with how many cases it may draw: one without choices one."""
+    named = [check for check in checks if check.name == mutant.noticed_by]
+    first = [(check, NAMED_EXAMPLES if check.examples > 1 else 1) for check in named]
+    return first + [(check, min(check.examples, MUTANT_EXAMPLES)) for check in checks if check not in named]
+
+
+def _first_to_notice(
+    checks: list[tuple[PageCheck, int]], modules: Mapping[str, ModuleType], seed: int
+) -> tuple[str | None, str]:
+    """The first check that fails on the mutated modules, and its message; (None, "") for a survivor."""
+    for check, examples in checks:
+        try:
+            explore(check, modules, ComparisonLedger(), seed=seed, examples=examples, shrink=False)
         except Exception as error:  # a mutant may also simply break: that is noticed too, and said
             return check.name, f"{type(error).__name__}: {_first_line(error)}"
     return None, ""

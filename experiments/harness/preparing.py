@@ -17,6 +17,7 @@ from experiments.evidence.subject import ProfileFacts
 from experiments.evidence.vocabulary import RunMode
 from experiments.harness import plan as plans
 from experiments.harness.experiment import AnyExperiment, CandidateSpec, DeviceFacts, DeviceKind, Options
+from experiments.harness.importing import uncollected
 from experiments.harness.kind import SubjectRequest
 from experiments.harness.launch import doors
 from experiments.harness.launch.process import run_forked
@@ -162,8 +163,9 @@ def import_torch(experiment: AnyExperiment, note: Callable[[str], None], profile
         note("importing torch and transformers")
     os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")  # whoever asks for a card on import asks NVML, not CUDA
     try:
-        for module in ("experiments.harness.tasks", experiment.kind.child, experiment.worker):
-            importlib.import_module(module)
+        with uncollected():
+            for module in ("experiments.harness.tasks", experiment.kind.child, experiment.worker):
+                importlib.import_module(module)
     except ImportError as error:
         raise LabError(
             wanted="an environment with torch and transformers",

@@ -17,6 +17,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import ctypes
+import gc
 import os
 import select
 import signal
@@ -239,6 +240,7 @@ def _live(body: Body, line: int) -> NoReturn:
     code = 1
     try:
         os.setsid()
+        gc.freeze()  # what the parent imported stays out of the member's collections, and its pages stay shared
         with contextlib.suppress(OSError):  # somebody has killed the watcher
             os.write(line, b"+%d\n" % os.getpid())  # said by itself: its parent could be killed before it had
         os.close(line)

@@ -6,7 +6,6 @@ the end of its output then have to do.
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import re
@@ -86,7 +85,6 @@ def speak(work: Work, write_end: int, output: int) -> int:
     """What the child does: the work, and one last word about it. Its exit code."""
     os.dup2(output, 1)
     os.dup2(output, 2)
-    gc.freeze()  # what the parent imported stays out of the child's collections, and its pages stay shared
     with os.fdopen(write_end, "wb", buffering=0) as pipe:
         try:
             result = work(lambda phase: _say(pipe, {"phase": phase}))

@@ -11,11 +11,12 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("accelerate")
 
-from experiments.conformance import catalogue, running
+from experiments.conformance import catalogue, mutation, running
 from experiments.conformance.check_results import PageResult
 from experiments.conformance.comparison import ComparisonLedger, MismatchError
 from experiments.conformance.frameworks import Framework, look
 from experiments.conformance.page import Mutant, Page, PageCheck, Trial
+from tools.environments.errors import LabError
 
 
 @pytest.fixture(scope="module", name="frameworks")
@@ -30,6 +31,8 @@ def test_a_page_passes_and_no_fault_survives(page: str, frameworks: Mapping[str,
     assert result.status == "passed", result.reason
     assert not result.survivors
     assert all(check.comparisons for check in result.checks)
+    named = {mutant.name: mutant.noticed_by for mutant in catalogue.mutants(page)}
+    assert {mutant.name: mutant.killed_by for mutant in result.mutants} == named, "what is named is what notices"
     by_value = sum(mutant.how.startswith("MismatchError") for mutant in result.mutants)
     assert by_value >= 6
     assert by_value >= 0.75 * len(result.mutants), [one.how for one in result.mutants]
@@ -46,8 +49,8 @@ def test_transformers_and_accelerate_are_each_an_oracle() -> None:
     assert needs.count("accelerate") >= 3
 
 
-def _page(check: PageCheck) -> Page:
-    return Page("cross_entropy", ("cross_entropy",), (check,))
+def _page(*checks: PageCheck) -> Page:
+    return Page("cross_entropy", ("cross_entropy",), checks)
 
 
 def _wrong(trial: Trial) -> None:
@@ -97,6 +100,37 @@ def test_a_survivor_fails_the_page(frameworks: Mapping[str, Framework], monkeypa
     result = running.run_page(_page(check), frameworks, seed=20)
     assert result.status == "failed"
     assert result.reason == "no check notices harmless"
+
+
+def test_the_check_named_for_a_fault_is_asked_first_and_for_longer_than_another() -> None:
+    asked: list[str] = []
+
+    def blind(trial: Trial) -> None:
+        asked.append("blind")
+        trial.compare.exactly("a value", 1.0, 1.0)
+
+    def rare(trial: Trial) -> None:
+        asked.append("rare")
+        noticed = len(asked) > 3 * running.MUTANT_EXAMPLES and trial.mechanism("cross_entropy").IGNORE != -100
+        trial.case.integer("number", 0, 10**9)
+        trial.compare.exactly("a value", 2.0 if noticed else 1.0, 1.0)
+
+    page = _page(PageCheck("blind", blind, "ours", "theirs"), PageCheck("rare", rare, "ours", "theirs"))
+    fault = Mutant("fault", "cross_entropy", "IGNORE = -100", "IGNORE = -101", "a fault", noticed_by="rare")
+    modules = mutation.originals(page)
+    (found,) = running._run_mutants((fault,), list(page.checks), modules, seed=1)
+    assert found.killed_by == "rare"
+    assert set(asked) == {"rare"}, "no other check was asked"
+
+
+def test_a_fault_that_names_no_check_of_its_page_is_refused(
+    frameworks: Mapping[str, Framework], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost = Mutant("lost", "cross_entropy", "IGNORE = -100", "IGNORE = -101", "a fault", noticed_by="elsewhere")
+    monkeypatch.setattr(catalogue, "mutants", lambda page: (lost,))
+    page = catalogue.load("cross_entropy")
+    with pytest.raises(LabError, match=r"(?s)mutants.toml \[lost\].*shifted_mean.*elsewhere"):
+        running.run_page(page, frameworks, seed=20)
 
 
 def test_a_survivor_beside_a_skipped_check_may_be_that_check_s_to_notice() -> None:
