@@ -56,21 +56,20 @@ def create(place: str, kind: str, profiles: Sequence[str], root: Path = ROOT) ->
     _refuse_part_of_a_checkout(root)
     known = registry.load(root)
     template = templates.find(kind, root)
+    new = _topic_package(topic, root) | dict(template.files(topic, name))
+    refuse_long(new)
     new_place.refuse_taken(topic, name, known, root)
     chosen = _profiles(template, profiles, known)
     before = _read(root / REGISTRY)
     after = _registered(before, name, chosen, known, root)
-    new = topic_package(topic, root) | dict(template.files(topic, name))
-    _refuse_long(new)
     new_files.write(root, new, REGISTRY, before, after)
     return _told(new, chosen, name, templates.test_of(topic, name))
 
 
-def topic_package(topic: str, root: Path) -> dict[str, str]:
+def _topic_package(topic: str, root: Path) -> dict[str, str]:
     """The `__init__.py` of a topic that is new: path -> text."""
-    path = f"experiments/{topic}/__init__.py"
-    words = topic.replace("_", " ")
-    return {} if (root / path).exists() else {path: f'"""The experiments on {words}. One folder each."""\n'}
+    path, words = f"experiments/{topic}/__init__.py", topic.replace("_", " ")
+    return {} if (root / path).is_file() else {path: f'"""The experiments on {words}. One folder each."""\n'}
 
 
 def _refuse_part_of_a_checkout(root: Path) -> None:
@@ -136,7 +135,8 @@ def _read(path: Path) -> str:
         raise unreadable(error, REGISTRY) from None
 
 
-def _refuse_long(new: dict[str, str]) -> None:
+def refuse_long(new: dict[str, str]) -> None:
+    """LabError (usage) for names with which a line would be longer than the formatter leaves one."""
     longest = max(len(line) for text in new.values() for line in text.splitlines())
     if longest > LINE:
         raise LabError(
@@ -154,7 +154,7 @@ def _told(new: dict[str, str], profiles: Sequence[str], name: str, test: str) ->
     lines += [
         "",
         f"→ python -m experiments run {name}",
-        f"→ nox -s tests -- {test}",
-        "→ invoke assets.sync   # the documents that list a profile's experiments",
+        f"→ python3 tools/bootstrap.py nox -s tests -- {test}",
+        "→ python3 tools/bootstrap.py invoke assets.sync   # what lists a profile's experiments, or names the registry",
     ]
     return "\n".join(lines)

@@ -50,6 +50,7 @@ def _make_folders(root: Path, folder: Path, back: ExitStack) -> None:
 
 def _exchange(path: Path, before: str, after: str, back: ExitStack) -> None:
     aside = path.with_name(f".{path.name}.{os.getpid()}.new")
+    aside.unlink(missing_ok=True)  # left by a killed process of the same number
     with aside.open("x", encoding="utf-8", newline="") as file:
         back.callback(_remove, aside)
         file.write(after)

@@ -69,10 +69,10 @@ def find(kind: str, root: Path = ROOT) -> Template:
     """The template of a kind. LabError (usage) for a kind that has none, or is none; ValueError for a broken one."""
     known = having_one(root)
     if kind not in known:
-        there = (root / KINDS / kind / "kind.py").is_file() if kind.isidentifier() else False
+        bare = kind in {path.parent.name for path in (root / KINDS).glob("*/kind.py")}
         raise LabError(
             wanted=f"a kind of measurement that has a template: {', '.join(known)}",
-            found=f"{ascii(kind)[:80]}, {'which has none' if there else 'no kind of this checkout'}",
+            found=f"{kind}, which has none" if bare else f"{ascii(kind)[:80]}, no kind of this checkout",
             next=f"give --kind {known[0] if known else 'KIND'}; what a template is: CONTRIBUTING.md, Add an experiment",
             where="--kind",
             code=EXIT_USAGE,
