@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from experiments.cli import new_files, new_place, templates
 from experiments.cli.printing import say
-from experiments.cli.templates import Template
+from experiments.cli.templates import ExperimentTemplate
 from tools.environments import strict_json
 from tools.environments.errors import EXIT_OK, EXIT_USAGE, LabError, unreadable
 from tools.environments.installed import stamp
@@ -83,7 +83,7 @@ def _refuse_part_of_a_checkout(root: Path) -> None:
             )
 
 
-def _profiles(template: Template, given: Sequence[str], known: Registry) -> list[str]:
+def _profiles(template: ExperimentTemplate, given: Sequence[str], known: Registry) -> list[str]:
     """The profiles it is registered with, one without a card among them. LabError (usage) for one that cannot."""
     for one in given:
         reason = template.lacks(known.get(one)) or _companion(known, one)
@@ -101,7 +101,7 @@ def _companion(known: Registry, profile: str) -> str:
     return f"{profile} has no entry of its own: it has the experiments of {parent}" if parent else ""
 
 
-def _of_this_environment(template: Template, known: Registry) -> list[str]:
+def _of_this_environment(template: ExperimentTemplate, known: Registry) -> list[str]:
     """The profile this environment was made for, where it can run it: `run` then needs no --profile here."""
     try:
         found = stamp.read(Path(sys.prefix))

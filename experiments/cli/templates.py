@@ -23,7 +23,7 @@ ONE_IMPORT = re.compile(r"^from (\S+) import (?:[^(\n]+|\([^)]*\))\n", re.MULTIL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Template:
+class ExperimentTemplate:
     """One kind's template. `profile`: without a card, where its test runs unless another such profile is named."""
 
     kind: str
@@ -65,7 +65,7 @@ def having_one(root: Path = ROOT) -> list[str]:
     return sorted(path.parts[-3] for path in (root / KINDS).glob(f"*/{FOLDER}/{ABOUT}"))
 
 
-def find(kind: str, root: Path = ROOT) -> Template:
+def find(kind: str, root: Path = ROOT) -> ExperimentTemplate:
     """The template of a kind. LabError (usage) for a kind that has none, or is none; ValueError for a broken one."""
     known = having_one(root)
     if kind not in known:
@@ -80,4 +80,4 @@ def find(kind: str, root: Path = ROOT) -> Template:
     folder = root / KINDS / kind / FOLDER
     about = tomllib.loads((folder / ABOUT).read_text(encoding="utf-8"))
     modules = tuple(map(str, about.pop("modules")))
-    return Template(kind=kind, folder=folder, modules=modules, **about)
+    return ExperimentTemplate(kind=kind, folder=folder, modules=modules, **about)

@@ -148,7 +148,7 @@ def test_an_unknown_option_is_told_plainly(clone: Path) -> None:
             ("--experiment nope", "an experiment of TRAIN-CPU: mixed_precision_backward"),
             ("--run-label a..b", "a run label of 1 to 64 letters"),
             ("--accept nonsense", "the id of a check"),
-            ("--precision half", "argument --precision: invalid choice"),
+            ("--experiment mixed_precision_backward --precision half", "argument --precision: invalid choice"),
             ("--memory-cap-gib 0", "a cap in GiB above zero"),
             ("--run-mode real_gpu", "a CUDA profile for run mode real_gpu"),
             ("--resume L", "--resume with one --experiment"),
