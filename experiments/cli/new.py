@@ -56,8 +56,9 @@ def create(place: str, kind: str, profiles: Sequence[str], root: Path = ROOT) ->
     _refuse_part_of_a_checkout(root)
     known = registry.load(root)
     template = templates.find(kind, root)
-    new = _topic_package(topic, root) | dict(template.files(topic, name))
-    refuse_long(new)
+    files = dict(template.files(topic, name))
+    refuse_long(files)
+    new = _topic_package(topic, root) | files
     new_place.refuse_taken(topic, name, known, root)
     chosen = _profiles(template, profiles, known)
     before = _read(root / REGISTRY)
@@ -142,7 +143,7 @@ def refuse_long(new: dict[str, str]) -> None:
         raise LabError(
             wanted=f"names with which no line of its files is longer than {LINE}",
             found=f"one of {longest}",
-            next=f"choose names that are {longest - LINE} letters shorter",
+            next=f"shorten topic or name by {longest - LINE} characters in all",
             where="TOPIC/NAME",
             code=EXIT_USAGE,
         )

@@ -66,7 +66,7 @@ def having_one(root: Path = ROOT) -> list[str]:
 
 
 def find(kind: str, root: Path = ROOT) -> ExperimentTemplate:
-    """The template of a kind. LabError (usage) for a kind that has none, or is none; ValueError for a broken one."""
+    """The template of a kind. LabError (usage) for a kind that has none, or is none; LabError for a broken one."""
     known = having_one(root)
     if kind not in known:
         bare = kind in {path.parent.name for path in (root / KINDS).glob("*/kind.py")}
@@ -78,6 +78,14 @@ def find(kind: str, root: Path = ROOT) -> ExperimentTemplate:
             code=EXIT_USAGE,
         )
     folder = root / KINDS / kind / FOLDER
-    about = tomllib.loads((folder / ABOUT).read_text(encoding="utf-8"))
-    modules = tuple(map(str, about.pop("modules")))
-    return ExperimentTemplate(kind=kind, folder=folder, modules=modules, **about)
+    try:
+        about = tomllib.loads((folder / ABOUT).read_text(encoding="utf-8"))
+        modules = tuple(map(str, about.pop("modules")))
+        return ExperimentTemplate(kind=kind, folder=folder, modules=modules, **about)
+    except (OSError, LookupError, TypeError, ValueError) as error:
+        raise LabError(
+            wanted="the profile, the modules and perhaps the cards that an experiment of this kind needs",
+            found=f"{type(error).__name__}: {str(error)[:80]}",
+            next="write them as the other kinds do",
+            where=f"{KINDS}/{kind}/{FOLDER}/{ABOUT}",
+        ) from None

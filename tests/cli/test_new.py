@@ -122,10 +122,11 @@ def test_a_topic_that_is_there_keeps_its_own_text(tree: Path) -> None:
 def test_names_as_long_as_a_line_allows_and_one_letter_more(tree: Path) -> None:
     error = refused(tree, f"a/{'b' * 100}")
     assert (error.code, error.where) == (EXIT_USAGE, "TOPIC/NAME")
-    over = re.search(r"that are (\d+) letters shorter", error.next)
+    over = re.search(r"by (\d+) characters in all", error.next)
     assert over is not None
     longest = 100 - int(over[1])
-    assert "1 letters shorter" in refused(tree, f"a/{'b' * (longest + 1)}").next
+    assert "by 1 characters in all" in refused(tree, f"a/{'b' * (longest + 1)}").next
+    assert "characters in all" in refused(tree, f"{'a' * 5000}/b").next  # longer than any file system takes
     new.create(f"a/{'b' * longest}", "operator", (), tree)
 
 
@@ -182,6 +183,22 @@ def test_a_kind_without_a_template(kind: str, found: str) -> None:
         new.create(FREE, kind, ())
     assert (caught.value.found, caught.value.where, caught.value.code) == (found, "--kind", EXIT_USAGE)
     assert all(word in caught.value.wanted for word in KINDS)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("profile = ", "TOMLDecodeError"),
+        ('profile = "TRAIN-CPU"', "KeyError: 'modules'"),
+        ('modules = ["torch"]', "TypeError"),
+        ('profile = "TRAIN-CPU"\nmodules = []\nmodels = 1', "TypeError"),
+    ],
+)
+def test_a_template_that_says_too_little_or_too_much(tree: Path, text: str, found: str) -> None:
+    (tree / templates.KINDS / "operator" / templates.FOLDER / templates.ABOUT).write_text(text)
+    error = refused(tree)
+    assert error.where == "experiments/kinds/operator/template/template.toml"
+    assert error.found.startswith(found)
 
 
 @pytest.mark.parametrize(
