@@ -15,7 +15,7 @@ from experiments.cli import entry, new, new_files, new_place, templates
 from tools.environments.errors import EXIT_BLOCKED, EXIT_USAGE, LabError
 from tools.environments.installed import stamp
 from tools.environments.layout import ROOT
-from tools.environments.registry import registry
+from tools.environments.registry import entry_text, registry
 
 KINDS = templates.having_one()
 FREE = "quantization/free_name"
@@ -220,7 +220,7 @@ def test_a_profile_that_cannot_run_it(tree: Path, kind: str, profiles: list[str]
 
 def test_a_name_that_a_profile_lists_already(tree: Path) -> None:
     path = tree / new.REGISTRY
-    path.write_text(path.read_text().replace('"conformance"]', '"conformance", "free_name"]'))
+    path.write_text(entry_text.with_experiment(path.read_text(), "TRAIN-CPU", "free_name"))
     assert refused(tree).found == "TRAIN-CPU lists it already"
 
 
