@@ -73,7 +73,7 @@ def find(kind: str, root: Path = ROOT) -> ExperimentTemplate:
         raise LabError(
             wanted=f"a kind of measurement that has a template: {', '.join(known)}",
             found=f"{kind}, which has none" if bare else f"{ascii(kind)[:80]}, no kind of this checkout",
-            next=f"give --kind {known[0] if known else 'KIND'}; what a template is: CONTRIBUTING.md, Add a kind of measurement",
+            next="give --kind one of these; how a kind gets one: CONTRIBUTING.md, Add a kind of measurement",
             where="--kind",
             code=EXIT_USAGE,
         )
