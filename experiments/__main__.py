@@ -1,4 +1,4 @@
-"""`python -m experiments`: list, run, show, compare, report, fit, results."""
+"""`python -m experiments`: list, run, show, compare, report, fit, results, new."""
 
 import sys
 

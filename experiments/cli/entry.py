@@ -24,6 +24,7 @@ COMMANDS: Mapping[str, str] = {
     "report": "every profile's rows: what was measured, reproduced, or not yet",
     "fit": "what will fit a card of a given memory, without a card",
     "results": "runs and committed records: list, show, verify, promote, clear",
+    "new": "a new experiment that runs, with its test, from the template of its kind",
 }
 
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from working_tree import command, copy_to
 
 from experiments.evidence import store
-from tools.environments.layout import ROOT
 
 TOPIC = "training_mechanism"
 OTHER, BROKEN = "gradient_accumulation", "mixed_precision_backward"
@@ -32,21 +29,10 @@ FAULTS = {
 }
 
 
-def checkout(folder: Path) -> Path:
-    """A copy of what git has here, or would take."""
-    parts = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
-    listed = subprocess.run(parts, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    for name in listed.splitlines():
-        if (ROOT / name).is_file():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, folder / name)
-    return folder
-
-
 @pytest.fixture(scope="module")
 def added(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkout with every fault in an experiment beside the real ones."""
-    clone = checkout(tmp_path_factory.mktemp("added"))
+    clone = copy_to(tmp_path_factory.mktemp("added"))
     for name, (code, _, _) in FAULTS.items():
         folder = clone / "experiments" / TOPIC / name
         folder.mkdir()
@@ -59,16 +45,9 @@ def added(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def hurt(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkout in which an experiment with committed records is broken."""
-    clone = checkout(tmp_path_factory.mktemp("hurt"))
+    clone = copy_to(tmp_path_factory.mktemp("hurt"))
     (clone / "experiments" / TOPIC / BROKEN / "experiment.py").write_text("def broken(:\n")
     return clone
-
-
-def command(clone: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("TMLAB_")}
-    return subprocess.run(
-        [sys.executable, *arguments], cwd=clone, env=environ, capture_output=True, text=True, check=False
-    )
 
 
 def lab(clone: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

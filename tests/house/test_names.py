@@ -14,7 +14,8 @@ from tools.environments.layout import ROOT
 PACKAGE = {"__init__", "__main__"}
 OF_AN_EXPERIMENT = {"experiment", "worker", "conclusions", "presentation", "sentences"}
 OF_A_KIND = {"kind", "child", "answers", "findings", "concluding", "measuring"}
-PARTS = PACKAGE | OF_AN_EXPERIMENT | OF_A_KIND
+OF_A_TEMPLATE = {"test"}  # beside the parts of an experiment, in a kind's template/
+PARTS = PACKAGE | OF_AN_EXPERIMENT | OF_A_KIND | OF_A_TEMPLATE
 
 
 def modules() -> list[Path]:

@@ -23,6 +23,7 @@ from tools.rendering import (
     links,
     profile_tables,
     result_parts,
+    template_parts,
     topic_pages,
 )
 from tools.rendering.document_finding import Finding
@@ -42,7 +43,7 @@ def wanted(root: Path) -> tuple[dict[Path, str], list[Finding]]:
     """The text that each document with a generated part should have, and what is wrong with the parts themselves."""
     known = registry.load(root)
     makers = profile_tables.makers(known, root) | result_parts.makers(known, root) | contract_parts.makers()
-    makers |= fault_parts.makers(root)
+    makers |= fault_parts.makers(root) | template_parts.makers(root)
     texts: dict[Path, str] = (
         dict(topic_pages.pages(known, root)) | image_text.files(known, root) | cnb_text.files(known, root)
     )

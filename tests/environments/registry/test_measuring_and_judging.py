@@ -98,6 +98,6 @@ def test_a_session_says_what_a_profile_judges_and_runs_nothing_for_it() -> None:
 
 
 def test_a_session_that_ran_experiments_closes_without_a_remark() -> None:
-    known = registry.load()
-    assert profile_session.closing(known.get("TRAIN-CPU")) is None
-    assert profile_session.usage(known.get("TRAIN-CPU")).splitlines()[0].endswith(", conformance")
+    profile = registry.load().get("TRAIN-CPU")
+    assert profile_session.closing(profile) is None
+    assert profile_session.usage(profile).splitlines()[0].endswith(f" {', '.join(profile.experiments)}")

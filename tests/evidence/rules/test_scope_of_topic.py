@@ -47,3 +47,14 @@ def test_records_of_version_1_keep_their_scope(tree: Path) -> None:
     before = digest(tree, "experiments/topic_b/two", version=1)
     (tree / "experiments" / "topic_b" / "shared" / "tables.py").write_text("one = 2\n")
     assert digest(tree, "experiments/topic_b/two", version=1) == before
+
+
+def test_what_experiments_begin_from_takes_no_part_in_one(tree: Path) -> None:
+    own = tree / "experiments" / "kinds" / "one"
+    (own / "template").mkdir(parents=True)
+    (own / "kind.py").write_text("one = 1\n")
+    before = digest(tree, OWN)
+    (own / "template" / "worker.py").write_text("one = 1\n")
+    assert digest(tree, OWN) == before
+    (own / "template.py").write_text("one = 1\n")
+    assert digest(tree, OWN) != before

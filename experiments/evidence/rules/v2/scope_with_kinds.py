@@ -1,11 +1,18 @@
-"""Which files make up the digest of the sources: version 1's, the kinds, and the `shared/` of an experiment's topic."""
+"""Which files make up the digest of the sources: version 1's, the kinds, and the `shared/` of an experiment's topic.
+
+Of a kind's folder its template does not take part: experiments are written from it, and no run reads it.
+"""
 
 from __future__ import annotations
 
 from experiments.evidence.rules.v1 import scope
 
-KINDS = "experiments/kinds"
-takes_part = scope.takes_part
+KINDS, TEMPLATE = "experiments/kinds", "template"
+
+
+def takes_part(path: str) -> bool:
+    """Whether a file in scope goes into the digest: version 1's answer, and no for the template of a kind."""
+    return scope.takes_part(path) and not (path.startswith(f"{KINDS}/") and path.split("/")[3:4] == [TEMPLATE])
 
 
 def scope_of(*own: str) -> tuple[str, ...]:

@@ -1,0 +1,1 @@
+"""An all-reduce whole, or in two pieces."""

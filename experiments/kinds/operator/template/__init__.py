@@ -1,0 +1,1 @@
+"""A product whole, or as the sum of two half products."""

@@ -1,0 +1,1 @@
+"""One update from the whole batch, or from two halves of it."""
