@@ -238,4 +238,29 @@ class Kind(RecordedKind, ABC, Generic[WorkloadT, SubjectT, GateT, MeasureT]):
         return ()
 
 
+class KindWithoutSubject(Kind[WorkloadT, None, GateT, MeasureT]):
+    """A kind that measures what it makes itself: there is nothing to find first, nor to find again, and no model."""
+
+    def asked(self, args: argparse.Namespace, workload: WorkloadT) -> NothingToFind:
+        """Nothing but the workload."""
+        return NothingToFind()
+
+    def again(self, plan: Plan[WorkloadT]) -> None:
+        """Nothing to find again."""
+
+    def described(self, plan: Plan[WorkloadT], subject: None) -> Described:
+        """The workload without batch or tokens, in the number format of the baseline, and PyTorch as the backend."""
+        workload = plan.workload
+        return Described(
+            workload=Workload(
+                name=workload.name,
+                registered_digest=plan.registered_digest,
+                digest=workload.digest(),
+                knobs=workload.knobs(),
+                dtype=next((spec.dtype for spec in plan.specs if spec.role == "baseline"), None),
+            ),
+            backend=Backend(version=plan.device.torch, threads=plan.threads),
+        )
+
+
 AnyKind = Kind[Any, Any, Any, Any]

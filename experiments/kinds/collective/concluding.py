@@ -8,24 +8,18 @@ from __future__ import annotations
 from experiments.evidence.candidate import Candidate
 from experiments.evidence.conclusion import Claim, Decision
 from experiments.evidence.sentences import claim, decision, say
+from experiments.harness import gates_held
 from experiments.harness.experiment import Observed
+from experiments.harness.gates_held import gates_hold
 from experiments.kinds.collective.collective_sentences import SENTENCES
 from experiments.kinds.collective.collective_workload import CollectiveWorkload
 from experiments.kinds.collective.foretold import foretold
 from experiments.kinds.collective.size_ladder import word_at
 
 
-def gates_hold(candidate: Candidate) -> bool:
-    """Finite, and every gate was run and passed."""
-    gates = candidate.checks.gates
-    wanted = [word for word in candidate.checks.wanted if word != "finite"]
-    return candidate.checks.finite is True and all(word in gates and gates[word].passed for word in wanted)
-
-
 def able(observed: Observed[CollectiveWorkload]) -> list[Candidate]:
-    """The baseline and the candidates that ran and whose gates held: the ones a claim may be about."""
-    roles = ("baseline", "candidate")
-    return [c for c in observed.candidates if c.role in roles and c.status == "ok" and gates_hold(c)]
+    """The baseline and the candidates that ran and whose gates held: a claim on exact sums may be about either."""
+    return gates_held.able(observed, ("baseline", "candidate"))
 
 
 def exactness(observed: Observed[CollectiveWorkload]) -> list[Claim]:

@@ -9,13 +9,11 @@ from typing import ClassVar
 from experiments.evidence.candidate import Candidate, Memory
 from experiments.evidence.record import Launch
 from experiments.evidence.sentences import Templates
-from experiments.evidence.subject import Backend, Workload
 from experiments.evidence.vocabulary import Role
 from experiments.harness.experiment import Forecast, Options
-from experiments.harness.kind import Described, Findings, Kind, NothingToFind
+from experiments.harness.kind import Findings, KindWithoutSubject, NothingToFind
 from experiments.harness.kind_options import KindOption
 from experiments.harness.kind_words import KindWords
-from experiments.harness.plan import Plan
 from experiments.kinds.collective import collective_workload, findings
 from experiments.kinds.collective.answers import CollectiveGateAnswer, CollectiveMeasureAnswer
 from experiments.kinds.collective.collective_sentences import SENTENCES
@@ -33,7 +31,7 @@ WORDS = KindWords(
 )
 
 
-class CollectiveKind(Kind[CollectiveWorkload, None, CollectiveGateAnswer, CollectiveMeasureAnswer]):
+class CollectiveKind(KindWithoutSubject[CollectiveWorkload, CollectiveGateAnswer, CollectiveMeasureAnswer]):
     """One collective over the ranks of one launch."""
 
     workload = CollectiveWorkload
@@ -69,23 +67,6 @@ class CollectiveKind(Kind[CollectiveWorkload, None, CollectiveGateAnswer, Collec
     def launch(self, workload: CollectiveWorkload) -> Launch:
         """As many ranks as the workload has."""
         return Launch(type="ranks", ranks=workload.ranks)
-
-    def again(self, plan: Plan[CollectiveWorkload]) -> None:
-        """Nothing to find again."""
-
-    def described(self, plan: Plan[CollectiveWorkload], subject: None) -> Described:
-        """The workload, and PyTorch as the backend: whose library carried the tensors is in the settings."""
-        workload = plan.workload
-        return Described(
-            workload=Workload(
-                name=workload.name,
-                registered_digest=plan.registered_digest,
-                digest=workload.digest(),
-                knobs=workload.knobs(),
-                dtype=workload.dtype,
-            ),
-            backend=Backend(version=plan.device.torch, threads=plan.threads),
-        )
 
     def findings(self, seen: SeenCollective) -> Findings:
         """Samples of the slowest rank, and the gates over all ranks."""

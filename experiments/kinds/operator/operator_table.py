@@ -6,7 +6,7 @@ from experiments.evidence import record_text
 from experiments.evidence.candidate import Candidate
 from experiments.evidence.record import Record
 from experiments.harness.experiment import Table
-from experiments.kinds.operator.operator_concluding import gates_hold
+from experiments.harness.gates_held import gates_hold
 
 HEADS = {"value": "from float64", "dense": "from the baseline"}
 
