@@ -16,6 +16,7 @@ from experiments.evidence.runtime_snapshot import collect
 from experiments.harness import recording
 from experiments.harness.launch.outcome import Died, Outcome
 from experiments.kinds.collective import concluding
+from experiments.kinds.collective.kind import KIND
 from experiments.parallelism.all_reduce_cost.experiment import EXPERIMENT
 
 UNSEEN = SMALL.unseen
@@ -151,5 +152,5 @@ def test_the_table_shows_the_line_the_interval_and_who_was_caught() -> None:
 
 
 def test_a_record_with_a_missed_prediction_can_be_shown() -> None:
-    _, rows = record_text.table(record_of(missed))
+    _, rows = record_text.table(record_of(missed), KIND.words.marks)
     assert any("prediction missed" in cell for row in rows for cell in row)

@@ -25,7 +25,7 @@ WORDS = KindWords(
     kind="collective",
     quantities=QUANTITIES,
     phases=("exchange",),
-    marks=("prediction_missed",),
+    marks={"prediction_missed": "prediction missed"},
     claims=("sums_exact", "cost_model", "time"),
     gates=("sums", "ranks"),
 )

@@ -34,7 +34,7 @@ WORDS = KindWords(
         Quantity(word="peak_allocated_bytes", unit="bytes", better="lower", main=True, taken="process"),
     ),
     phases=("call",),
-    marks=("launch_bound",),
+    marks={"launch_bound": "launch_bound: the device waits for Python"},
     claims=("value_equivalence", "quantization_error", "memory", "time"),
     gates=("value", "dense", "work"),
 )

@@ -8,11 +8,12 @@ from experiments.evidence.quantities import percent
 from experiments.evidence.record import Record
 from experiments.harness.experiment import Table
 from experiments.harness.gates_held import no_gate_failed
+from experiments.kinds.training_step.kind import WORDS
 
 
 def table(record: Record) -> Table:
     """The record's own table with busy share and gradients beside it; columns nobody measured are left out."""
-    columns, rows = record_text.table(record)
+    columns, rows = record_text.table(record, WORDS.marks)
     busy = [_busy(candidate) for candidate in record.candidates]
     shown = [
         (*row, *((share,) if any(busy) else ()), _verdict(candidate))
