@@ -85,7 +85,10 @@ def test_a_control_that_passes_is_not_said_to_be_caught_and_limits_the_record() 
     record = record_of(line, gates={name: {} for name in wrong_controls()})
     (claim,) = claims(record, "sums_exact")
     assert "caught" not in claim.statement
-    assert "control_not_caught" in {limit.code for limit in record.limits}
+    (limit,) = (limit for limit in record.limits if limit.code == "control_not_caught")
+    assert limit.claims == ("sums_exact",)
+    assert limit in claim.limits
+    assert not any(limit in other.limits for other in claims(record, "cost_model"))
 
 
 # Decisions
