@@ -1,17 +1,23 @@
-"""Which files make up the digest of the sources: version 1's, the kinds, and the `shared/` of an experiment's topic."""
+"""Which files make up the digest of the sources: version 1's, TOML, the kinds, and the `shared/` of a topic."""
 
 from __future__ import annotations
 
 from experiments.evidence.rules.v1 import scope
 
 KINDS = "experiments/kinds"
-takes_part = scope.takes_part
+SUFFIXES = (".py", ".json", ".txt", ".toml")  # the last of a page: its faults, its exercise, its place
+LEFT_OVER = ("/__pycache__/", "/.ipynb_checkpoints/")
 
 
 def scope_of(*own: str) -> tuple[str, ...]:
     """What takes part: what all share, the folders or files named, and `shared` beside a folder of a topic."""
     beside = {f"{topic}/shared" for topic in map(_topic, own) if topic}
     return tuple(sorted({*scope.scope_of(*own), KINDS, *beside}))
+
+
+def takes_part(path: str) -> bool:
+    """Whether a file in scope goes into the digest: a source, and no left-over of running one."""
+    return path.endswith(SUFFIXES) and not any(folder in path for folder in LEFT_OVER)
 
 
 def _topic(path: str) -> str:
