@@ -258,7 +258,8 @@ class KindWithoutSubject(Kind[WorkloadT, None, GateT, MeasureT]):
     """A kind that measures what it makes itself: there is nothing to find first, nor to find again, and no model."""
 
     def asked(self, args: argparse.Namespace, workload: WorkloadT) -> NothingToFind:
-        """Nothing but the workload."""
+        """Nothing but the workload, so that all that is wrong with it can be said before anything is installed."""
+        self.check(workload, None, Options())
         return NothingToFind()
 
     def again(self, plan: Plan[WorkloadT]) -> None:

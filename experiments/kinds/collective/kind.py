@@ -11,7 +11,7 @@ from experiments.evidence.record import Launch
 from experiments.evidence.sentences import Templates
 from experiments.evidence.vocabulary import Role
 from experiments.harness.experiment import Forecast, Options
-from experiments.harness.kind import Findings, KindWithoutSubject, NothingToFind
+from experiments.harness.kind import Findings, KindWithoutSubject
 from experiments.harness.kind_options import KindOption
 from experiments.harness.kind_words import KindWords
 from experiments.kinds.collective import collective_workload, findings
@@ -50,11 +50,6 @@ class CollectiveKind(KindWithoutSubject[CollectiveWorkload, CollectiveGateAnswer
         """What the options change."""
         sizes = None if args.sizes is None else collective_workload.sizes_from(args.sizes)
         return {"ranks": args.ranks, "sizes": sizes, "unseen": args.unseen, "dtype": args.dtype}
-
-    def asked(self, args: argparse.Namespace, workload: CollectiveWorkload) -> NothingToFind:
-        """Nothing. What the workload cannot mean is refused before its launch is looked at."""
-        collective_workload.check(workload)
-        return NothingToFind()
 
     def check(self, workload: CollectiveWorkload, subject: None, options: Options) -> None:
         """Bounds, a ladder that a line can be fitted to, and an unseen size between its ends."""
