@@ -59,8 +59,13 @@ def test_a_prediction_that_is_missed_is_marked_and_its_claim_is_limited(device: 
     record = record_of(missed, device=device)  # type: ignore[arg-type]
     found = claims(record, "cost_model")
     assert ["no line through the ladder holds" in claim.statement for claim in found] == [True, True]
-    assert {claim.level for claim in found} == {"plan"}
-    assert all("not_measured" in {limit.code for limit in claim.limits} for claim in found)
+    assert {claim.level for claim in found} == {record.evidence_level}
+    for claim in found:
+        (limit,) = (limit for limit in claim.limits if limit.code == "prediction_missed")
+        assert limit.reason == f"measured outside what a formula states for: {claim.candidates[0]}"
+    others = [claim for claim in record.claims if claim.kind != "cost_model"]
+    assert others
+    assert not any("prediction_missed" in {limit.code for limit in claim.limits} for claim in others)
     assert of(record, "ring").marks == of(record, "all_reduce").marks == ("prediction_missed",)
     assert of(record, "all_reduce (again)").marks == ()
     assert claims(record, "sums_exact")[0].level == "cpu_mechanism"  # sums are exact whatever they cost

@@ -44,7 +44,7 @@ def exactness(observed: Observed[CollectiveWorkload]) -> list[Claim]:
 
 
 def costs(observed: Observed[CollectiveWorkload]) -> list[Claim]:
-    """For each of them the fitted line. One that missed its prediction rests on nothing, and is graded so."""
+    """For each of them the fitted line, and whether it holds; one that does not is limited by its candidate's mark."""
     claims, workload = [], observed.workload
     for candidate in able(observed):
         found = foretold(candidate, workload)
@@ -62,7 +62,7 @@ def costs(observed: Observed[CollectiveWorkload]) -> list[Claim]:
             low_ms=found.expected.low,
             high_ms=found.expected.high,
         )
-        ground = tuple(word_at(size) for size in workload.timed) if found.holds else ()
+        ground = tuple(word_at(size) for size in workload.timed)
         claims.append(claim("cost_model", said, (candidate.name,), ground))
     return claims
 

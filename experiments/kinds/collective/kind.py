@@ -9,7 +9,7 @@ from typing import ClassVar
 from experiments.evidence.candidate import Candidate, Memory
 from experiments.evidence.record import Launch
 from experiments.evidence.sentences import Templates
-from experiments.evidence.vocabulary import Role
+from experiments.evidence.vocabulary import PREDICTION_MISSED, Role
 from experiments.harness.experiment import Forecast, Options
 from experiments.harness.kind import Findings, KindWithoutSubject
 from experiments.harness.kind_options import KindOption
@@ -25,7 +25,7 @@ WORDS = KindWords(
     kind="collective",
     quantities=QUANTITIES,
     phases=("exchange",),
-    marks={"prediction_missed": "prediction missed"},
+    marks={PREDICTION_MISSED: "prediction missed"},
     claims=("sums_exact", "cost_model", "time"),
     gates=("sums", "ranks"),
 )

@@ -15,7 +15,7 @@ from experiments.evidence.record import Record
 from experiments.evidence.rules.rule_set import ClaimGrade
 from experiments.evidence.rules.v1 import claim_grading
 from experiments.evidence.rules.v2.gates_by_name import control_caught, passes
-from experiments.evidence.vocabulary import LEVELS, Level
+from experiments.evidence.vocabulary import LEVELS, PREDICTION_MISSED, Level
 
 SCALER = "scaler"  # ground of a claim on the scaler's state machine: the trace in `numerics`, where it passed
 
@@ -61,6 +61,9 @@ def grade_claim(record: Record, claim: Claim, level: Level, limits: Sequence[Lim
     if (quantities or gates) and suspect:
         found.append(claim_limit("claim_gate_failed", (claim.kind,), candidates=suspect))
         ceilings.append("plan" if gates else "gpu_smoke")
+    missed = [c.name for c in named if PREDICTION_MISSED in c.marks and _predicts(c, claim)]
+    if missed:
+        found.append(claim_limit("prediction_missed", (claim.kind,), candidates=missed))
     unclear = [
         comparison.candidate
         for comparison in record.comparisons
@@ -91,6 +94,11 @@ def _has(record: Record, candidate: Candidate, word: str) -> bool:
     if quantity.taken == "repetition":
         return candidate.status == "ok" and candidate.median(word) is not None
     return candidate.status == "oom" or getattr(candidate.memory, word, None) is not None
+
+
+def _predicts(candidate: Candidate, claim: Claim) -> bool:
+    """Whether a claim rests on a quantity for which a formula of the candidate states a value."""
+    return any(prediction.quantity in claim.rests_on for prediction in candidate.predictions)
 
 
 def _checked(candidate: Candidate, word: str) -> bool:
