@@ -1,7 +1,8 @@
 """Runs pages: every check over drawn cases, then every mutant against the checks until one of them notices it.
 
 Cases come from hypothesis under a fixed seed, so a run repeats itself. A failing check of the real mechanism is shrunk
-to its simplest case; mutants are not shrunk, since that costs a hundred times the run and says nothing more.
+to its simplest case; mutants are not shrunk, since that costs a hundred times the run and says nothing more. Few cases
+show most mutants; one that they do not show is looked for in many, so that a seed does not decide who survives.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from experiments.conformance.frameworks import Framework, survey
 from experiments.conformance.page import Mutant, Page, PageCheck, Trial
 
 MUTANT_EXAMPLES = 8
+BEYOND = 8  # times a check's own cases, before a mutant that these did not show counts as a survivor
 AHEAD = ("hypothesis.strategies", "torch._dynamo")  # and then those that the topic names
 THREADS = 1  # pinned: the tensors are small, and one thread adds in one order
 
@@ -121,16 +123,11 @@ def _run_mutants(
 
 def _first_to_notice(checks: list[PageCheck], modules: Mapping[str, ModuleType], seed: int) -> tuple[str | None, str]:
     """The first check that fails on the mutated modules, and its message; (None, "") for a survivor."""
-    for check in checks:
+    few = [(check, min(check.examples, MUTANT_EXAMPLES)) for check in checks]
+    many = [(check, BEYOND * check.examples) for check in checks]
+    for check, examples in (*few, *many):
         try:
-            explore(
-                check,
-                modules,
-                ComparisonLedger(),
-                seed=seed,
-                examples=min(check.examples, MUTANT_EXAMPLES),
-                shrink=False,
-            )
+            explore(check, modules, ComparisonLedger(), seed=seed, examples=examples, shrink=False)
         except Exception as error:  # a mutant may also simply break: that is noticed too, and said
             return check.name, f"{type(error).__name__}: {_first_line(error)}"
     return None, ""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
-from stages import few
+from stages import count, few
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("accelerate")
 
-from experiments.conformance import catalogue, running
+from experiments.conformance import catalogue, mutation, running
 from experiments.conformance.check_results import PageResult
 from experiments.conformance.comparison import ComparisonLedger, MismatchError
 from experiments.conformance.frameworks import Framework, look
@@ -33,6 +33,17 @@ def test_a_page_passes_and_no_fault_survives(page: str, frameworks: Mapping[str,
     by_value = sum(mutant.how.startswith("MismatchError") for mutant in result.mutants)
     assert by_value >= 6
     assert by_value >= 0.75 * len(result.mutants), [one.how for one in result.mutants]
+
+
+@pytest.mark.parametrize("name", ["grows_late", "never_starts_over"])
+def test_every_case_of_the_scaler_shows_what_growing_takes(name: str, frameworks: Mapping[str, Framework]) -> None:
+    page = catalogue.load("mixed_precision_backward")
+    check = next(check for check in page.checks if check.name == "state_machine")
+    mutant = next(mutant for mutant in catalogue.mutants(page.id) if mutant.name == name)
+    mutated = mutation.with_mutant(mutation.originals(page), mutant)
+    for seed in range(count(100)):
+        with pytest.raises(MismatchError):
+            running.explore(check, mutated, ComparisonLedger(), seed=seed, examples=1, shrink=False)
 
 
 @pytest.mark.parametrize("page", catalogue.ids())
@@ -97,6 +108,17 @@ def test_a_survivor_fails_the_page(frameworks: Mapping[str, Framework], monkeypa
     result = running.run_page(_page(check), frameworks, seed=20)
     assert result.status == "failed"
     assert result.reason == "no check notices harmless"
+
+
+def test_a_fault_that_few_cases_do_not_show_is_looked_for_in_many() -> None:
+    ran: list[int] = []
+
+    def late(trial: Trial) -> None:
+        ran.append(trial.case.integer("size", 0, 10**6))
+        trial.compare.exactly("a value", float(len(ran) > 5 * running.MUTANT_EXAMPLES), 0.0)
+
+    check = PageCheck("late", late, "ours", "theirs", examples=running.MUTANT_EXAMPLES)
+    assert running._first_to_notice([check], {}, 20)[0] == "late"
 
 
 def test_a_survivor_beside_a_skipped_check_may_be_that_check_s_to_notice() -> None:
