@@ -6,7 +6,9 @@ import pytest
 import torch
 from operator_bench import OperatorBench
 
+from experiments.evidence.codec import from_json
 from experiments.harness.device import device_facts
+from experiments.harness.experiment import DeviceFacts
 from experiments.kinds.operator import call_timing
 from experiments.quantization.int8_weight_product.experiment import EXPERIMENT
 
@@ -19,7 +21,7 @@ NAMES = ("dense", "int8 dequantised", "int8 scaled after")
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> OperatorBench:
-    card = device_facts.gather("cuda", None)
+    card = from_json(DeviceFacts, device_facts.gather("cuda", None), "device")
     folder = tmp_path_factory.mktemp("scratch")
     return OperatorBench(EXPERIMENT, folder, device=card, rows=16, in_features=3584, out_features=4096)
 
