@@ -46,11 +46,12 @@ def run(args: argparse.Namespace) -> int:
     present = discovery.packages()
     experiments, broken = discovery.each(name for name in profile.experiments if name in present)
     trained = [experiment for experiment in experiments if isinstance(experiment, TrainingExperiment)]
+    others = {experiment.name: experiment.kind.word for experiment in experiments if experiment not in trained}
     fitted = _fitted(trained, args, memory)  # the ledger knows training steps alone
     if args.json:
-        emit(as_json(profile, memory, fitted) | {"broken": [render(error) for error in broken.values()]})
+        emit(as_json(profile, memory, fitted, others) | {"broken": [render(error) for error in broken.values()]})
     else:
-        for line in as_lines(profile, memory, fitted):
+        for line in as_lines(profile, memory, fitted, others):
             say(line)
         for error in broken.values():
             say()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from experiments.kinds.training_step.ledger.step_bytes import GIB
 from experiments.kinds.training_step.training_workload import TrainingWorkload
 from tools.environments.machine.host_gate import TOLERANCE
 from tools.environments.model import Profile
+from tools.environments.profile_session import OWN_COMMANDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +37,10 @@ class Fitted:
         return any(row.verdict == "fits" for row in self.rows)
 
 
-def as_lines(profile: Profile, memory: float, fitted: Sequence[Fitted]) -> Iterator[str]:
-    """The text, line by line."""
+def as_lines(profile: Profile, memory: float, fitted: Sequence[Fitted], others: Mapping[str, str]) -> Iterator[str]:
+    """The text, line by line. `others` are experiments without a ledger, each with its kind of measurement."""
     if not fitted:
-        yield f"{status('skipped')} · {profile.id}: no experiment is registered for it, environment only"
+        yield f"{status('skipped')} · {profile.id}: {_nothing_fitted(profile, others)}"
         return
     whole = sum(item.whole for item in fitted)
     yield (
@@ -51,6 +52,8 @@ def as_lines(profile: Profile, memory: float, fitted: Sequence[Fitted]) -> Itera
     for item in fitted:
         yield from _one(item, fitted, profile)
     yield ""
+    if others:
+        yield _without_ledger(others)
     yield (
         f"a card of: peak and {percent(FRAGMENTATION)} of it between blocks, "
         f"{CONTEXT_BYTES / GIB:.1f} GiB CUDA context, on a card that may report {percent(TOLERANCE)} less "
@@ -58,7 +61,21 @@ def as_lines(profile: Profile, memory: float, fitted: Sequence[Fitted]) -> Itera
     )
 
 
-def as_json(profile: Profile, memory: float, fitted: Sequence[Fitted]) -> dict[str, Any]:
+def _nothing_fitted(profile: Profile, others: Mapping[str, str]) -> str:
+    """Why nothing is predicted: no experiment at all, none with a ledger, or none that could be looked at."""
+    if not profile.experiments:
+        return "no experiment is registered for it, environment only"
+    own = {name: "a command of its own" for name in profile.experiments if name in OWN_COMMANDS}
+    known = {**others, **own}
+    return _without_ledger(known) if known else f"none of its experiments is here: {', '.join(profile.experiments)}"
+
+
+def _without_ledger(others: Mapping[str, str]) -> str:
+    named = ", ".join(f"{name} ({kind})" for name, kind in others.items())
+    return f"no memory ledger for {named}: only training steps have one"
+
+
+def as_json(profile: Profile, memory: float, fitted: Sequence[Fitted], others: Mapping[str, str]) -> dict[str, Any]:
     """The same as JSON values; bytes where no other unit is named."""
     return {
         "status": _word(fitted),
@@ -79,6 +96,7 @@ def as_json(profile: Profile, memory: float, fitted: Sequence[Fitted]) -> dict[s
             }
             for item in fitted
         ],
+        "without_ledger": [{"experiment": name, "kind": kind} for name, kind in others.items()],
     }
 
 

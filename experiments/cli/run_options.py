@@ -12,16 +12,14 @@ from experiments import kinds
 from experiments.cli import discovery
 from experiments.harness.experiment import AnyExperiment
 from experiments.harness.kind import AnyKind
-from experiments.harness.measured_workload import MeasuredWorkload, changed
+from experiments.harness.measured_workload import REPETITION, MeasuredWorkload, changed
 from tools.environments.errors import EXIT_USAGE, LabError
-
-NUMBERS = ("steps", "warmup", "rounds", "seed")  # of every workload
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Those of every kind."""
     what = parser.add_argument_group("another workload than the registered one")
-    for knob in NUMBERS:
+    for knob in REPETITION:
         what.add_argument(f"--{knob}", type=int, metavar="N")
 
 
@@ -63,7 +61,7 @@ def workload_of(experiment: AnyExperiment, args: argparse.Namespace) -> tuple[Me
         )
     _refuse_foreign_options(experiment.kind, args, experiment.name)
     registered = experiment.workloads[name]
-    knobs: Mapping[str, object] = {knob: getattr(args, knob) for knob in NUMBERS}
+    knobs: Mapping[str, object] = {knob: getattr(args, knob) for knob in REPETITION}
     return changed(registered, **knobs, **experiment.kind.knobs_of(args)), registered
 
 

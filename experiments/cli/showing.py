@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from experiments import kinds
 from experiments.cli import discovery
 from experiments.cli.printing import say, status, table
 from experiments.evidence import record_text
@@ -26,7 +27,7 @@ def show_record(record: Record, standing: str | None = None) -> None:
             say(line)
         for note in own.notes:
             say(f"  {note}")
-    head, rows = record_text.table(record)
+    head, rows = record_text.table(record, kinds.hints(record))
     if own is None or (record.runtime.devices and not set(head) <= set(own.columns)):
         if own is not None:
             say()
@@ -52,7 +53,7 @@ def details(record: Record) -> None:
     lines.append(("decision", f"{record.decision.code}: {record.decision.sentence}"))
     for limit in record.limits:
         lines.append(("limit", f"{limit.code}: {limit.reason}" + (f" → {limit.lift}" if limit.lift else "")))
-    lines.append(("reproduce", record_text.reproduce(record)))
+    lines.append(("reproduce", kinds.reproduce(record)))
     previous = ""
     for word, text in lines:
         say(f"{'' if word == previous else word:<14}{text}")

@@ -1,7 +1,8 @@
 """Runs pages: every check over drawn cases, then every mutant against the checks until one of them notices it.
 
 Cases come from hypothesis under a fixed seed, so a run repeats itself. A failing check of the real mechanism is shrunk
-to its simplest case; mutants are not shrunk, since that costs a hundred times the run and says nothing more.
+to its simplest case; mutants are not shrunk, since that costs a hundred times the run and says nothing more. Few cases
+show most mutants; one that they do not show is looked for in many, so that a seed does not decide who survives.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from experiments.conformance.page import Mutant, Page, PageCheck, Trial
 from experiments.harness.importing import uncollected
 from tools.environments.errors import LabError
 
-MUTANT_EXAMPLES = 8  # cases of a check that was not named for the fault
-NAMED_EXAMPLES = 400  # of the one that was: it stops at the first that shows the fault, usually after a few
+FEW = 8  # cases of a check that is asked because it may notice a mutant
+MANY = 400  # of the check that is there to notice it, and of all before it counts as a survivor
 AHEAD = ("hypothesis.strategies", "torch._dynamo")  # and then those that the topic names
 THREADS = 1  # pinned: the tensors are small, and one thread adds in one order
 
@@ -139,10 +140,18 @@ def _refuse_unknown_checks(page: Page, faults: Sequence[Mutant]) -> None:
 
 
 def _asked(mutant: Mutant, checks: list[PageCheck]) -> list[tuple[PageCheck, int]]:
-    """The checks as they are asked, each with how many cases it may draw: one without choices one."""
+    """The checks as they are asked, each with how many cases it may draw: one without choices one.
+
+    The named one first, then every other with few cases, and with many what these did not show.
+    """
     named = [check for check in checks if check.name == mutant.noticed_by]
-    first = [(check, NAMED_EXAMPLES if check.examples > 1 else 1) for check in named]
-    return first + [(check, min(check.examples, MUTANT_EXAMPLES)) for check in checks if check not in named]
+    others = [check for check in checks if check not in named]
+    free = [check for check in others if check.examples > 1]
+    return [
+        *((check, MANY if check.examples > 1 else 1) for check in named),
+        *((check, min(check.examples, FEW)) for check in others),
+        *((check, MANY) for check in free),
+    ]
 
 
 def _first_to_notice(

@@ -70,6 +70,10 @@ SENTENCES: Templates = {
     "not_measured": "no {kind:words} result for {candidates:, }\nmeasure again, with these candidates",
     "nothing_named": "no {kind:words} result for any candidate\nmeasure again, with these candidates",
     "expectation": "not from a card: an expectation, never a GPU figure\nmeasure on a card",
+    "prediction_missed": (
+        "measured outside what a formula states for: {candidates:, }\n"
+        "measure with more rounds; where it misses again, the formula is not true here"
+    ),
     "claim_gate_failed": "gates not passed: {candidates:, }\nfix the candidate, then measure again",
     "claim_gate_failed_v1": "gates not passed: {candidates:, }\nmend the candidate, then measure again",
     "ambiguous": "not told apart from noise: {candidates:, }\nmeasure with more rounds",

@@ -38,6 +38,7 @@ CLAIM_LIMITS: Mapping[str, str] = {
     "not_measured": "nothing of this kind was measured for the candidates named",
     "expectation": "measured or computed off a card: an expectation, not a GPU figure",
     "control_not_caught": "a candidate that is wrong on purpose passed its gate",
+    "prediction_missed": "the claim rests on a quantity that was measured outside the bound of its prediction",
     "claim_gate_failed": "a candidate named in the claim failed its gate or has none",
 }
 

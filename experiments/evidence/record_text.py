@@ -1,6 +1,7 @@
-"""A record as people read it: one head line, one table, what it says and what it does not, how to reproduce it.
+"""A record as people read it: one head line, one table, what it says and what it does not.
 
-Pure text made from the record alone: `show`, the end of a run and the documents all draw from here.
+Pure text made from the record, and from what its kind says of its marks: `show`, the end of a run and the documents all
+draw from here.
 """
 
 from __future__ import annotations
@@ -12,16 +13,10 @@ from experiments.evidence.conclusion import Comparison
 from experiments.evidence.quantities import gib, milliseconds, percent
 from experiments.evidence.record import Record
 from experiments.evidence.subject import Model
-from tools.environments.profile_session import OWN_COMMANDS
+from experiments.evidence.vocabulary import Mark
 
 DTYPES: Mapping[str, str] = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "float64": "fp64"}
 PHASES: Mapping[str, str] = {"loss_head": "loss head", "warm_up": "warm-up"}
-HINTS: Mapping[str, str] = {
-    "head_limited": "head_limited: try --head chunked",
-    "launch_bound": "launch_bound: the device waits for Python",
-    "not_executed": "not executed",
-    "unstable": "unstable",
-}
 # What a reader might take from a record and must not, by the limit that forbids it.
 SILENCES: Mapping[str, str] = {
     "dry_run": "anything measured: it is a plan",
@@ -41,10 +36,6 @@ SILENCES: Mapping[str, str] = {
     "shared_device": "how fast the card is alone",
     "control_not_caught": "that its gates can tell wrong from right",
 }
-
-
-# Knobs of a workload that `run` takes as options.
-OPTIONS = ("batch", "sequence", "piece_of", "steps", "warmup", "rounds", "seed", "head", "precision")
 
 
 def headline(record: Record, standing: str | None = None) -> str:
@@ -79,8 +70,11 @@ def device(record: Record) -> str:
     return f"{count} {cards[0].name}" + (f" capped at {cap:g} GiB" if cap is not None else "")
 
 
-def table(record: Record) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Head and rows: candidate, step time with its interval, against the baseline, memory, prediction, where, hints."""
+def table(record: Record, hints: Mapping[Mark, str]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Head and rows: candidate, step time with its interval, against the baseline, memory, prediction, where, marks.
+
+    `hints` says of the kind's marks what to do about each; one that it lacks is told by its word.
+    """
     baseline = record.baseline()
     by = record.compared_by()
     word = "" if by is None else by.word
@@ -94,7 +88,7 @@ def table(record: Record) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         ("peak GiB", [gib(c.memory.peak_allocated_bytes) if c.memory else "" for c in record.candidates]),
         ("predicted", [_predicted(c, "peak_allocated_bytes") for c in record.candidates]),
         ("where", [_where(c) for c in record.candidates]),
-        ("", [" · ".join(HINTS.get(mark, mark.replace("_", " ")) for mark in c.marks) for c in record.candidates]),
+        ("", [" · ".join(hints.get(mark, mark.replace("_", " ")) for mark in c.marks) for c in record.candidates]),
     ]
     kept = [(head, cells) for head, cells in columns if any(cells)]
     head = tuple(head for head, _ in kept)
@@ -136,30 +130,6 @@ def does_not_say(record: Record) -> str:
     found = [SILENCES[limit.code] for limit in record.limits if limit.code in SILENCES]
     others = "other cards" if record.runtime.devices else "other machines"
     return ", or ".join(dict.fromkeys([*found, others]))
-
-
-def reproduce(record: Record) -> str:
-    """The command that would measure the same again."""
-    identity, workload, model = record.identity, record.workload, record.model
-    if identity.experiment in OWN_COMMANDS:
-        command = " ".join(OWN_COMMANDS[identity.experiment])
-        return f"python {command} --profile {record.profile.id} --run-label NEW"
-    parts = [f"python -m experiments run {identity.experiment} --workload {workload.name}"]
-    if not workload.registered:
-        given = ((option, workload.knobs.get(option)) for option in OPTIONS)
-        parts += [f"--{option.replace('_', '-')} {value}" for option, value in given if value is not None]
-    parts.append(f"--profile {record.profile.id} --run-mode {identity.run_mode}")
-    if model is not None:
-        parts.append(
-            {
-                "hub": f"--model-source hub --revision {model.resolved_commit}",
-                "local": "--model-source local --model FOLDER",
-                "random_init": "--model-source config",
-            }[model.weights_source]
-        )
-    caps = {card.memory_cap_gib for card in record.runtime.devices if card.memory_cap_gib is not None}
-    parts += [f"--memory-cap-gib {cap:g}" for cap in sorted(caps)]
-    return " ".join([*parts, "--run-label NEW"])
 
 
 def _name(candidate: Candidate) -> str:

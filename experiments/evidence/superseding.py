@@ -1,6 +1,7 @@
 """Does this checkout have the rules a record names, and would newer ones decide otherwise about it?
 
-A record keeps the rules it was made with: what newer ones say of it is a warning, and nothing in it changes.
+A record keeps the rules it was made with: what newer ones say of it is a warning, and nothing in it changes. What its
+own compute of it is in it already, and `verifying` asks whether it is right: it is not drawn a second time here.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def check(record: Record, conclude: Conclude = nothing_concluded, known: Known =
 
 def differences(record: Record, own: Rules, newer: Rules, conclude: Conclude) -> Iterator[str]:
     """What newer rules would decide otherwise: level, limits, gates, verdicts, claims, decision. Not their digits."""
-    old, new = computed(record, own), computed(record, newer)
+    old, new = record, computed(record, newer)
     if old.evidence_level != new.evidence_level:
         yield f"level {new.evidence_level}, not {old.evidence_level}"
     ours, theirs = (Counter(limit.code for limit in found.limits) for found in (old, new))
@@ -66,7 +67,7 @@ def differences(record: Record, own: Rules, newer: Rules, conclude: Conclude) ->
         if grades[0] != grades[1]:
             limits = ", ".join(grades[1][1]) or "none"
             yield f"claim on {claim.kind} of {', '.join(claim.candidates)} at {other.level} with limits {limits}"
-    yield from _conclusions(conclude(old, own), conclude(new, newer))
+    yield from _conclusions(conclude(record, own), conclude(new, newer))
 
 
 def computed(record: Record, by: Rules) -> Record:
@@ -77,7 +78,7 @@ def computed(record: Record, by: Rules) -> Record:
     )
     floors, comparisons = by.noise_floors(candidates, record.quantities), by.comparisons(candidates, record.quantities)
     restated = replace(record, candidates=candidates, noise_floors=floors, comparisons=comparisons)
-    return rules.graded(restated, {rules.version_of(record): by})
+    return rules.graded(restated, {record.identity.rules: by})
 
 
 def _conclusions(old: Concluded | None, new: Concluded | None) -> Iterator[str]:

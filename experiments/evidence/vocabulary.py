@@ -93,6 +93,7 @@ Word: TypeAlias = Annotated[str, Pattern(r"^[a-z][a-z0-9_]{0,63}$")]
 Phase: TypeAlias = Word  # part of a repetition, named by the kind: forward, prefill, rollout
 ClaimKind: TypeAlias = Word  # what a claim is about, named by the kind: memory, time, gradient_equivalence
 Mark: TypeAlias = Word  # what a reader has to know before the numbers: launch_bound, not_executed
+PREDICTION_MISSED: Mark = "prediction_missed"  # of any kind: a formula does not hold within its own stated bound
 Count: TypeAlias = Annotated[int, Least(0)]
 Bytes: TypeAlias = Annotated[int, Least(0)]
 Duration: TypeAlias = Annotated[float, Least(0)]

@@ -22,10 +22,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from experiments.evidence.candidate import Candidate, Checks, Failure, Memory, Numerics, Sample
 from experiments.evidence.codec import from_json, to_json
-from experiments.evidence.record import Calibration, Launch
+from experiments.evidence.record import Calibration, Launch, Record
 from experiments.evidence.sentences import Templates
 from experiments.evidence.subject import Backend, Model, Workload
 from experiments.evidence.vocabulary import Role
+from experiments.harness import run_again
 from experiments.harness.experiment import Answer, CandidateSpec, Experiment, Forecast, Json, Options
 from experiments.harness.kind_options import KindOption
 from experiments.harness.kind_words import KindWords
@@ -108,8 +109,11 @@ class Described:
     model: Model | None = None
 
 
-class RecordedKind:
-    """A kind as far as a record knows it: its words. All there is of one that its own command measures."""
+class RecordedKind(ABC):
+    """A kind as far as a record knows it: its words, and the command that measures the same again.
+
+    That is all there is of one that `run` does not measure.
+    """
 
     words: KindWords
 
@@ -125,8 +129,12 @@ class RecordedKind:
         """Raises LabError where the kind contradicts itself: a word twice, a gate wanted that nobody computes."""
         self.words.refuse_unsound()
 
+    @abstractmethod
+    def command(self, record: Record) -> str:
+        """The command line that measures what a record did, under a label that is left to choose."""
 
-class Kind(RecordedKind, ABC, Generic[WorkloadT, SubjectT, GateT, MeasureT]):
+
+class Kind(RecordedKind, Generic[WorkloadT, SubjectT, GateT, MeasureT]):
     """One kind of measurement. What has a default here is what most kinds do."""
 
     # Data
@@ -154,6 +162,14 @@ class Kind(RecordedKind, ABC, Generic[WorkloadT, SubjectT, GateT, MeasureT]):
     @abstractmethod
     def asked(self, args: argparse.Namespace, workload: WorkloadT) -> SubjectRequest[SubjectT]:
         """What is to be measured. Raises LabError (usage) for an option that means nothing here."""
+
+    def command(self, record: Record) -> str:
+        """The command line that measures what a record did, under a label that is left to choose."""
+        return run_again.command(record, self.asked_again(record))
+
+    def asked_again(self, record: Record) -> list[str]:
+        """The kind's options in that command: each knob that has an option of its name."""
+        return run_again.knobs(record, self.options)
 
     # Workloads
 
@@ -236,6 +252,32 @@ class Kind(RecordedKind, ABC, Generic[WorkloadT, SubjectT, GateT, MeasureT]):
     def marks(self, seen: Seen[WorkloadT, SubjectT, GateT, MeasureT], candidate: Candidate) -> tuple[str, ...]:
         """What a reader has to know before the numbers of a candidate that ran."""
         return ()
+
+
+class KindWithoutSubject(Kind[WorkloadT, None, GateT, MeasureT]):
+    """A kind that measures what it makes itself: there is nothing to find first, nor to find again, and no model."""
+
+    def asked(self, args: argparse.Namespace, workload: WorkloadT) -> NothingToFind:
+        """Nothing but the workload, so that all that is wrong with it can be said before anything is installed."""
+        self.check(workload, None, Options())
+        return NothingToFind()
+
+    def again(self, plan: Plan[WorkloadT]) -> None:
+        """Nothing to find again."""
+
+    def described(self, plan: Plan[WorkloadT], subject: None) -> Described:
+        """The workload without batch or tokens, in the number format of the baseline, and PyTorch as the backend."""
+        workload = plan.workload
+        return Described(
+            workload=Workload(
+                name=workload.name,
+                registered_digest=plan.registered_digest,
+                digest=workload.digest(),
+                knobs=workload.knobs(),
+                dtype=next((spec.dtype for spec in plan.specs if spec.role == "baseline"), None),
+            ),
+            backend=Backend(version=plan.device.torch, threads=plan.threads),
+        )
 
 
 AnyKind = Kind[Any, Any, Any, Any]

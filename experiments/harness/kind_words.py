@@ -7,7 +7,7 @@ them: the writer refuses a record with a word of another kind, and `results veri
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from experiments.evidence.candidate import Candidate
 from experiments.evidence.record import Quantity, Record
@@ -25,7 +25,7 @@ class KindWords:
     kind: str
     quantities: tuple[Quantity, ...] = ()
     phases: tuple[str, ...] = ()
-    marks: tuple[str, ...] = ()
+    marks: Mapping[str, str] = field(default_factory=dict)  # and what a table says of each: what to do about it
     claims: tuple[str, ...] = ()
     gates: tuple[str, ...] = ()
 

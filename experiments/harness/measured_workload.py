@@ -17,6 +17,7 @@ from tools.environments.strict_json import LARGEST_INTEGER
 MOST_SAMPLES = 25_000  # measured repetitions of all candidates: about 300 bytes each, in a record of at most 8 MiB
 MOST_STEPS = 10_000  # in one process
 MOST_ROUNDS = 1000  # each is a fresh process per candidate
+REPETITION = ("steps", "warmup", "rounds", "seed")  # knobs of every workload, each an option of that name
 LARGEST_SEED = LARGEST_INTEGER - 1  # torch takes 64 bits, a record's integers 53
 
 

@@ -16,6 +16,7 @@ from experiments.evidence.rules import CURRENT
 from experiments.evidence.subject import ProfileFacts
 from experiments.evidence.vocabulary import RunMode
 from experiments.harness import plan as plans
+from experiments.harness import profile_check
 from experiments.harness.experiment import AnyExperiment, CandidateSpec, DeviceFacts, DeviceKind, Options
 from experiments.harness.importing import uncollected
 from experiments.harness.kind import SubjectRequest
@@ -28,6 +29,7 @@ from tools.environments.model import Report
 
 FACTS_LIMIT_S = 120.0
 TWIN = " (again)"
+HEAVY = ("torch", "transformers")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,9 +71,9 @@ def resolve(request: RunRequest) -> FoundSubject:
             next=f"register a workload of {kind.word} in {request.experiment.name}, or give it another kind",
             where=f"{request.experiment.name}, workload {request.workload.name}",
         )
-    doors.refuse_unknown(kind.launch(request.workload))
     subject = request.subject.resolve()
-    kind.check(request.workload, subject, request.options)
+    kind.check(request.workload, subject, request.options)  # first: it names the option that asks for a wrong launch
+    doors.refuse_unknown(kind.launch(request.workload))
     return FoundSubject(subject)
 
 
@@ -158,9 +160,9 @@ def with_twin(specs: tuple[CandidateSpec, ...]) -> tuple[CandidateSpec, ...]:
 
 
 def import_torch(experiment: AnyExperiment, note: Callable[[str], None], profile: str) -> None:
-    """Import what every child will need, once. Runs no operation. Raises LabError where torch does not import."""
+    """Import what every child will need, once. Runs no operation. Raises LabError where something does not import."""
     if "torch" not in sys.modules:
-        note("importing torch and transformers")
+        note(f"importing {_heavy(profile)}")
     os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")  # whoever asks for a card on import asks NVML, not CUDA
     try:
         with uncollected():
@@ -168,10 +170,16 @@ def import_torch(experiment: AnyExperiment, note: Callable[[str], None], profile
                 importlib.import_module(module)
     except ImportError as error:
         raise LabError(
-            wanted="an environment with torch and transformers",
+            wanted=f"the environment of {profile}, with {_heavy(profile)}",
             found=str(error).splitlines()[0],
             next=f"use the profile's own: python tools/install_environment_profile.py --profile {profile}",
         ) from error
+
+
+def _heavy(profile: str) -> str:
+    """What takes seconds to import among the modules of a profile: `torch and transformers`."""
+    modules = profile_check.load().get(profile).required_modules
+    return " and ".join(name for name in HEAVY if name in modules)
 
 
 def ask_device(kind: DeviceKind, cap_gib: float | None) -> DeviceFacts:

@@ -1,8 +1,9 @@
 """Tensors on disk, so that processes that never met can be compared entry by entry.
 
-What a reference or the baseline computed (gradients, moved weights, an output) is written once per run as flat files
-and read back a slice at a time through one buffer, pinned where a card is: exact, never a second copy of the model on
-the device, and as fast as the page cache (a memory map would fault in every page of every file in every process).
+What a reference or the baseline computed (gradients, moved weights, an output) is written once per run as flat files.
+What is large is read back a slice at a time through one buffer, pinned where a card is: exact, never a second copy of
+the model on the device, and as fast as the page cache (a memory map would fault in every page of every file in every
+process). A single output is read whole.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import errno
 import json
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
@@ -29,7 +30,7 @@ Look = Callable[[str, Tensor, Tensor], None]
 def write(folder: Path, tensors: Mapping[str, Tensor], dtype: torch.dtype, scale: float = 1.0) -> None:
     """Write tensors, divided by `scale`, as flat files in `folder`. Raises OSError, with its errno.
 
-    `index.json` comes last: a folder without it is not whole.
+    `index.json` comes last, and gets its name when it is whole: a folder without it is not.
     """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "index.json").unlink(missing_ok=True)
@@ -43,7 +44,9 @@ def write(folder: Path, tensors: Mapping[str, Tensor], dtype: torch.dtype, scale
             _write_all(stream, flat)
         index[name] = {"file": f"{number}.bin", "shape": list(tensor.shape)}
     text = json.dumps({"dtype": str(dtype).removeprefix("torch."), "tensors": index})
-    (folder / "index.json").write_text(text, encoding="utf-8")
+    half = folder / "index.half"
+    half.write_text(text, encoding="utf-8")
+    half.replace(folder / "index.json")
 
 
 def _write_all(stream: FileIO, flat: Tensor) -> None:
@@ -66,8 +69,13 @@ class Stored:
     """One tensor on disk."""
 
     file: Path
-    entries: int
+    shape: tuple[int, ...]
     dtype: torch.dtype
+
+    @property
+    def entries(self) -> int:
+        """How many numbers it is."""
+        return math.prod(self.shape)
 
     def slices(self, device: torch.device, buffer: Tensor) -> Iterator[Tensor]:
         """The flat tensor on `device`, as many entries at a time as `buffer` (of its dtype, on the host) holds.
@@ -91,9 +99,20 @@ def each(folder: Path) -> tuple[torch.dtype, dict[str, Stored]]:
     index = json.loads((folder / "index.json").read_text(encoding="utf-8"))
     dtype: torch.dtype = getattr(torch, index["dtype"])
     return dtype, {
-        name: Stored(folder / str(entry["file"]), math.prod(int(side) for side in entry["shape"]), dtype)
+        name: Stored(folder / str(entry["file"]), tuple(int(side) for side in entry["shape"]), dtype)
         for name, entry in index["tensors"].items()
     }
+
+
+def read(folder: Path, name: str, shape: Sequence[int]) -> Tensor:
+    """One tensor, whole, on the CPU. Raises OSError, or ValueError where it is not there whole, or of another shape."""
+    stored = each(folder)[1].get(name)
+    if stored is None or stored.shape != tuple(shape):
+        found = "none" if stored is None else f"shape {list(stored.shape)}"
+        raise ValueError(f"{folder.name}: {name} of shape {list(shape)} is wanted, found {found}")
+    buffer = torch.empty(max(1, stored.entries), dtype=stored.dtype)
+    parts = list(stored.slices(torch.device("cpu"), buffer))
+    return (parts[0] if parts else buffer[:0]).view(tuple(shape))
 
 
 def errors(

@@ -7,10 +7,13 @@ its kind; whoever has only a record finds the kind by its word here.
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
 from pathlib import Path
 
+from experiments.evidence.record import Record
 from experiments.harness.kind import AnyKind, Kind, RecordedKind
 from tools.environments.errors import LabError
+from tools.environments.profile_session import OWN_COMMANDS
 
 MODULE = "kind"
 
@@ -33,6 +36,31 @@ def find(word: str) -> RecordedKind:
     kind: RecordedKind = importlib.import_module(f"{__name__}.{word}.{MODULE}").KIND
     kind.refuse_unsound()
     return kind
+
+
+def of(record: Record) -> RecordedKind:
+    """The kind of a record. Raises LabError as `find`.
+
+    What a command of its own measured has the kind of that command's name: before schema 1.2 such a record had none.
+    """
+    name = record.identity.experiment
+    return find(name if name in OWN_COMMANDS else record.identity.kind)
+
+
+def hints(record: Record) -> Mapping[str, str]:
+    """What a table says of each mark of the record's kind; nothing where this checkout lacks that kind."""
+    try:
+        return of(record).words.marks
+    except LabError:
+        return {}
+
+
+def reproduce(record: Record) -> str:
+    """The command that would measure the same again; that it is not known where this checkout lacks the kind."""
+    try:
+        return of(record).command(record)
+    except LabError as error:
+        return f"not known here: wanted {error.wanted}, found {error.found}  → {error.next}"
 
 
 def measured() -> tuple[AnyKind, ...]:

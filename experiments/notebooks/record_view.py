@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from experiments import kinds
 from experiments.evidence import labels, plots, record_text, rules
 from experiments.evidence.record import Record
 from experiments.harness.experiment import AnyExperiment
@@ -103,7 +104,7 @@ def _next(experiment: AnyExperiment, record: Record) -> Iterator[str]:
     if record.workload.name == "smoke":
         yield 'the page\'s own matrix is WORKLOAD = "default" (12 GB class)'
     if any("head_limited" in candidate.marks for candidate in record.candidates):
-        yield f"the loss head holds the peak: `{record_text.reproduce(record)} --head chunked`"
+        yield f"the loss head holds the peak: `{kinds.reproduce(record)} --head chunked`"
     yield f"read it again: `python -m experiments show {experiment.name} --run-label {label}`"
 
 

@@ -59,6 +59,20 @@ def test_what_may_not_begin_is_wrong_usage(given: str, where: str) -> None:
     assert (refused.value.where, refused.value.code) == (where, EXIT_USAGE)
 
 
+@pytest.mark.parametrize(
+    ("given", "where"),
+    [
+        ("int8_weight_product --rows 0", "--rows"),
+        ("all_reduce_cost --unseen 1024", "--unseen"),
+        ("all_reduce_cost --ranks 1", "--ranks"),
+    ],
+)
+def test_a_workload_without_a_subject_is_judged_whole(given: str, where: str) -> None:
+    with pytest.raises(LabError) as refused:
+        asked.check(["run", *shlex.split(given), "--profile", "BASE-CPU"])
+    assert (refused.value.where, refused.value.code) == (where, EXIT_USAGE)
+
+
 def test_a_label_is_looked_up(runs: Path) -> None:
     (runs / "begun").mkdir(parents=True)
     (runs / "begun" / journal.NAME).touch()

@@ -6,17 +6,20 @@ import json
 import resource
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from experiments.cli import discovery
 from experiments.cli.entry import main
+from experiments.cli.fit_text import Fitted, as_lines
 from experiments.harness.experiment import CandidateSpec
 from experiments.kinds.training_step.ledger.ledger import GIB
 from experiments.kinds.training_step.ledger.ledger_fit import card_bytes, fit, floor_bytes
 from experiments.kinds.training_step.training_workload import TrainingWorkload
 from experiments.models.registered_config import config, shape
+from tools.environments.registry import registry
 
 ROOT = Path(__file__).resolve().parents[2]
 CUDA = "TRAIN-CUDA-MECHANISM"
@@ -94,6 +97,30 @@ def test_everything_fits_a_large_card(capsys: pytest.CaptureFixture[str]) -> Non
 def test_profile_without_experiments(capsys: pytest.CaptureFixture[str]) -> None:
     assert _ask("--profile", "Q-QLORA", "--memory-gib", "24") == 0
     assert capsys.readouterr().out.startswith("skipped · Q-QLORA: no experiment is registered")
+
+
+def test_experiments_of_other_kinds_are_named_with_their_kind(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ("--profile", "PAR-CUDA-MECHANISM", "--memory-gib", "24")
+    assert _ask(*asked) == 0
+    told = (
+        "skipped · PAR-CUDA-MECHANISM: no memory ledger for all_reduce_cost (collective): only training steps have one"
+    )
+    assert capsys.readouterr().out.strip() == told
+    assert _json(capsys, *asked)["without_ledger"] == [{"experiment": "all_reduce_cost", "kind": "collective"}]
+
+
+def test_experiments_of_other_kinds_are_named_beside_those_that_are_predicted() -> None:
+    profile = replace(registry.load().get(CUDA), experiments=("conformance", "all_reduce_cost"))
+    own = list(as_lines(profile, 24, (), {"all_reduce_cost": "collective"}))
+    assert own[0].endswith(
+        "for all_reduce_cost (collective), conformance (a command of its own): only training steps have one"
+    )
+    fitted = Fitted("x", _workload(1, 512), True, fit(_workload(1, 512), [BF16], SHAPE, 24 * GIB))
+    assert "no memory ledger for all_reduce_cost (collective): only training steps have one" in [
+        *as_lines(profile, 24, (fitted,), {"all_reduce_cost": "collective"})
+    ]
+    gone = list(as_lines(replace(profile, experiments=("gone",)), 24, (), {}))
+    assert gone == [f"skipped · {CUDA}: none of its experiments is here: gone"]
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,14 @@ import record_command
 from record_command import NAME, call, run_of
 from sample_records import H200, candidate, cpu_record, gpu_record, second
 
+from experiments import kinds
 from experiments.cli import discovery
 from experiments.evidence import labels, record_text, validation
 from experiments.evidence.candidate import Failure, Floor
 from experiments.evidence.limits import LEVEL_LIMITS
 from experiments.evidence.quantities import gib, milliseconds, percent
 from experiments.evidence.record import Record
+from experiments.kinds.training_step.kind import WORDS
 
 
 @pytest.fixture(autouse=True)
@@ -142,23 +144,25 @@ def test_a_cpu_record_never_speaks_of_cards(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_columns_without_a_value_are_left_out() -> None:
-    head, rows = record_text.table(cpu_record())
+    head, rows = record_text.table(cpu_record(), {})
     assert head == ("candidate", "step ms (95 % interval)", "vs fp32")
     assert [row[0] for row in rows] == ["fp32 (baseline)", "fp32 again (A/A)", "fp16 + scaler"]
 
 
 def test_marks_are_told_with_what_to_do() -> None:
     marked = replace(gpu_record().candidates[2], marks=("head_limited", "launch_bound"))
-    _, rows = record_text.table(gpu_record(candidates=(*gpu_record().candidates[:2], marked)))
+    _, rows = record_text.table(gpu_record(candidates=(*gpu_record().candidates[:2], marked)), WORDS.marks)
     assert rows[2][-1] == "head_limited: try --head chunked · launch_bound: the device waits for Python"
 
 
 def test_failed_and_skipped_candidates_have_their_own_words() -> None:
     failure = Failure(phase="warm_up", kind="Killed", message="signal 9")
     lost = candidate("lost", "candidate", 1.0, 9, status="failed", failure=failure, samples=(), summary=None)
-    _, rows = record_text.table(gpu_record(candidates=(*gpu_record().candidates[:2], lost)))
+    _, rows = record_text.table(gpu_record(candidates=(*gpu_record().candidates[:2], lost)), {})
     assert rows[2][1] == "failed in warm-up"
-    _, rows = record_text.table(gpu_record(candidates=(*gpu_record().candidates[:2], replace(lost, status="skipped"))))
+    _, rows = record_text.table(
+        gpu_record(candidates=(*gpu_record().candidates[:2], replace(lost, status="skipped"))), {}
+    )
     assert rows[2][1] == "skipped"
 
 
@@ -174,7 +178,7 @@ def test_floors_and_caps_are_told() -> None:
     assert "pinned bandwidth 690.0 ms: every layer at 1.05x" in told
     assert "state bytes 2.00 GiB" in told
     assert record_text.device(record) == "one NVIDIA H200 capped at 12 GiB"
-    assert "--memory-cap-gib 12" in record_text.reproduce(record)
+    assert "--memory-cap-gib 12" in kinds.reproduce(record)
 
 
 def test_a_floor_that_several_share_is_told_once_and_without_the_twin() -> None:
@@ -244,8 +248,8 @@ def test_a_changed_workload_is_called_so_and_can_be_reproduced(capsys: pytest.Ca
     run_of(gpu_record(workload=changed))
     _, out, _ = call(capsys, "show", NAME)
     assert out.startswith("large, changed: 8 x 1024")
-    assert "--workload large --batch 8 --sequence 1024 --steps 5 --rounds 3 --precision auto --profile" in out
-    assert "--batch" not in record_text.reproduce(gpu_record())
+    assert "--run-mode real_gpu --steps 5 --rounds 3 --precision auto --batch 8 --sequence 1024 --model" in out
+    assert "--batch" not in kinds.reproduce(gpu_record())
     assert call(capsys, "show", NAME, "--workload", "large")[0] == 2
     newer = replace(second().identity, run_label="newer", created_at="2026-12-09T10:00:00Z")
     run_of(cpu_record())
@@ -254,14 +258,12 @@ def test_a_changed_workload_is_called_so_and_can_be_reproduced(capsys: pytest.Ca
     assert best["identity"]["run_label"] == cpu_record().identity.run_label
 
 
-def test_how_to_reproduce_names_the_weights_and_the_command_that_made_them() -> None:
+def test_how_to_reproduce_names_the_weights() -> None:
     record = gpu_record()
     hub = replace(record.model, weights_source="hub", resolved_commit="c0" * 20)
-    assert f"--model-source hub --revision {'c0' * 20}" in record_text.reproduce(gpu_record(model=hub))
+    assert f"--model-source hub --revision {'c0' * 20}" in kinds.reproduce(gpu_record(model=hub))
     local = replace(record.model, weights_source="local")
-    assert "--model-source local --model FOLDER" in record_text.reproduce(gpu_record(model=local))
-    pages = gpu_record(identity=replace(record.identity, experiment="conformance"))
-    assert record_text.reproduce(pages).startswith("python tools/test_framework_conformance.py --all-part02")
+    assert "--model-source local --model FOLDER" in kinds.reproduce(gpu_record(model=local))
 
 
 def test_without_the_package_that_validates_the_environment_is_to_blame_and_not_the_record(

@@ -11,7 +11,7 @@ from sample_records import GATE, GATES, H200, candidate, cpu_record, gpu_record,
 from experiments.evidence import rules
 from experiments.evidence.candidate import Candidate, Checks, Failure, Prediction
 from experiments.evidence.conclusion import Claim
-from experiments.evidence.limits import CLAIM_LIMITS, LEVEL_LIMITS, claim_limit, level_limit
+from experiments.evidence.limits import CLAIM_LIMITS, EVERY_CLAIM, LEVEL_LIMITS, claim_limit, level_limit
 from experiments.evidence.record import Record
 from experiments.evidence.rules.v1 import grading
 from experiments.evidence.rules.v1.gates import control_caught, failed_gates, missing_gates
@@ -209,6 +209,17 @@ def test_a_control_is_meant_to_fail_and_is_a_limit_when_it_does_not() -> None:
     assert (record.evidence_level, "control_not_caught" in codes(record)) == ("gpu_measured", False)
     loose = with_candidates(NONE, AGAIN, LAYER, wrong)
     assert (loose.evidence_level, "control_not_caught" in codes(loose)) == ("gpu_measured", True)
+    limit = next(limit for limit in loose.limits if limit.code == "control_not_caught")
+    assert limit.claims == ("gradient_equivalence",)
+    assert [limit in claim.limits for claim in loose.claims] == [False, False, True]
+
+
+def test_a_loose_control_that_no_claim_rests_on_limits_any() -> None:
+    wrong = replace(LAYER, name="per micro-batch mean", role="control")
+    loose = gpu_record(candidates=(NONE, AGAIN, LAYER, wrong), claims=gpu_record().claims[:1])
+    limit = next(limit for limit in loose.limits if limit.code == "control_not_caught")
+    assert limit.claims == EVERY_CLAIM
+    assert limit in loose.claims[0].limits
 
 
 def test_a_memory_cap_limits_memory_and_time_and_not_the_level() -> None:

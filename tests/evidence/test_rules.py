@@ -115,6 +115,21 @@ def test_newer_rules_answer_no_other_question(h200: Record) -> None:
     assert now == before
 
 
+def test_what_rules_compute_of_a_record_is_drawn_once_by_each_version(h200: Record) -> None:
+    drawn: list[tuple[int, str]] = []
+
+    def counted(version: int) -> object:
+        def summarise(name: str, samples: object, quantities: object) -> object:
+            drawn.append((version, name))
+            return v1.RULES.summarise(name, samples, quantities)  # type: ignore[arg-type]
+
+        return summarise
+
+    asked(h200, {1: replace(v1.RULES, summarise=counted(1)), 2: replace(NEXT, summarise=counted(2))})  # type: ignore[arg-type]
+    names = [candidate.name for candidate in h200.candidates]
+    assert sorted(drawn) == sorted((version, name) for version in (1, 2) for name in names)
+
+
 def test_other_digits_alone_supersede_nothing(h200: Record) -> None:
     def wider(name: str, samples: object, quantities: object) -> object:
         found = v1.RULES.summarise(name, samples, quantities)  # type: ignore[arg-type]

@@ -70,6 +70,25 @@ def test_a_reference_that_was_not_written_to_its_end_is_not_whole(tmp_path: Path
     assert not reference.is_whole(tmp_path / "r")
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_a_tensor_that_is_read_whole_comes_back_bit_for_bit(tmp_path: Path, dtype: torch.dtype) -> None:
+    out = torch.randn(3, 5, generator=torch.Generator().manual_seed(0)).to(dtype).T
+    reference.write(tmp_path / "deeper" / "r", {"out": out, "none": out[:0]}, torch.float64)
+    assert torch.equal(reference.read(tmp_path / "deeper" / "r", "out", out.shape), out.double())
+    assert reference.read(tmp_path / "deeper" / "r", "none", (0, 3)).shape == (0, 3)
+
+
+def test_a_tensor_that_is_another_or_torn_is_not_read(tmp_path: Path) -> None:
+    reference.write(tmp_path / "r", {"out": torch.ones(2, 3)}, torch.float64)
+    with pytest.raises(ValueError, match=r"out of shape \[2, 4\] is wanted, found shape \[2, 3\]"):
+        reference.read(tmp_path / "r", "out", (2, 4))
+    with pytest.raises(ValueError, match=r"other of shape .* is wanted, found none"):
+        reference.read(tmp_path / "r", "other", (2, 3))
+    (tmp_path / "r" / "0.bin").write_bytes(b"short")
+    with pytest.raises(ValueError, match=r"0\.bin ends early"):
+        reference.read(tmp_path / "r", "out", (2, 3))
+
+
 def test_a_scaled_gradient_is_written_as_it_is_without_its_scale(tmp_path: Path) -> None:
     """A baseline under a loss scaler writes what the others, divided by their own scale, are held against."""
     values = torch.tensor([1.0, -2.0, 3.0])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import toy_kind
@@ -19,6 +20,8 @@ from experiments.evidence.vocabulary import Role
 from experiments.harness import plan as plans
 from experiments.harness import preparing, session
 from experiments.harness.events import Silence
+from experiments.harness.experiment import Options
+from experiments.harness.measured_workload import check_bounds
 from experiments.kinds.training_step.kind import KIND as TRAINING_STEP
 from experiments.training_mechanism.gradient_accumulation.experiment import EXPERIMENT as ACCUMULATION
 from tools.environments.errors import LabError
@@ -91,9 +94,9 @@ def test_a_quantity_declared_twice_is_refused() -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [{"gates": ("sum", "sum")}, {"phases": ("add", "load")}, {"marks": ("not_executed",)}, {"claims": ("a", "a")}],
+    [{"gates": ("sum", "sum")}, {"phases": ("add", "load")}, {"marks": {"not_executed": ""}}, {"claims": ("a", "a")}],
 )
-def test_any_other_word_declared_twice_is_refused(words: dict[str, tuple[str, ...]]) -> None:
+def test_any_other_word_declared_twice_is_refused(words: dict[str, Any]) -> None:
     with pytest.raises(LabError) as refused:
         toy_kind.without(KIND, **words).refuse_unsound()
     assert said(refused)[1].endswith(" twice")
@@ -119,6 +122,27 @@ def test_a_launch_that_cannot_be_done_is_refused_before_anything_runs(launch: La
     with pytest.raises(LabError) as refused:
         preparing.resolve(toy_kind.request(experiment=replace(EXPERIMENT, kind=Elsewhere(KIND.words))))
     assert said(refused)[2] == "launch"
+
+
+def test_a_workload_that_is_wrong_in_itself_is_refused_before_its_launch() -> None:
+    class Bounded(AddingKind):
+        def check(self, workload: toy_kind.AddingWorkload, subject: None, options: Options) -> None:
+            check_bounds(("--ranks", workload.ranks, 2, 8))
+
+    bounded = replace(EXPERIMENT, kind=Bounded(KIND.words))
+    with pytest.raises(LabError) as refused:
+        preparing.resolve(toy_kind.request(replace(toy_kind.SMOKE, ranks=1), bounded))
+    assert said(refused) == ("a whole number of at least 2", "1", "--ranks")
+
+
+@pytest.mark.parametrize(("profile", "named"), [("BASE-CPU", "torch"), ("TRAIN-CPU", "torch and transformers")])
+def test_a_missing_module_is_of_an_environment_that_has_what_its_profile_has(profile: str, named: str) -> None:
+    lost = replace(EXPERIMENT, worker="a_module_that_is_not_there")
+    with pytest.raises(LabError) as refused:
+        preparing.import_torch(lost, lambda text: None, profile)
+    wanted, found, _ = said(refused)
+    assert wanted == f"the environment of {profile}, with {named}"
+    assert found == "No module named 'a_module_that_is_not_there'"
 
 
 # Records

@@ -16,6 +16,7 @@ from experiments.evidence.runtime_snapshot import collect
 from experiments.harness import recording
 from experiments.harness.launch.outcome import Died, Outcome
 from experiments.kinds.collective import concluding
+from experiments.kinds.collective.kind import KIND
 from experiments.parallelism.all_reduce_cost.experiment import EXPERIMENT
 
 UNSEEN = SMALL.unseen
@@ -58,8 +59,13 @@ def test_a_prediction_that_is_missed_is_marked_and_its_claim_is_limited(device: 
     record = record_of(missed, device=device)  # type: ignore[arg-type]
     found = claims(record, "cost_model")
     assert ["no line through the ladder holds" in claim.statement for claim in found] == [True, True]
-    assert {claim.level for claim in found} == {"plan"}
-    assert all("not_measured" in {limit.code for limit in claim.limits} for claim in found)
+    assert {claim.level for claim in found} == {record.evidence_level}
+    for claim in found:
+        (limit,) = (limit for limit in claim.limits if limit.code == "prediction_missed")
+        assert limit.reason == f"measured outside what a formula states for: {claim.candidates[0]}"
+    others = [claim for claim in record.claims if claim.kind != "cost_model"]
+    assert others
+    assert not any("prediction_missed" in {limit.code for limit in claim.limits} for claim in others)
     assert of(record, "ring").marks == of(record, "all_reduce").marks == ("prediction_missed",)
     assert of(record, "all_reduce (again)").marks == ()
     assert claims(record, "sums_exact")[0].level == "cpu_mechanism"  # sums are exact whatever they cost
@@ -84,7 +90,10 @@ def test_a_control_that_passes_is_not_said_to_be_caught_and_limits_the_record() 
     record = record_of(line, gates={name: {} for name in wrong_controls()})
     (claim,) = claims(record, "sums_exact")
     assert "caught" not in claim.statement
-    assert "control_not_caught" in {limit.code for limit in record.limits}
+    (limit,) = (limit for limit in record.limits if limit.code == "control_not_caught")
+    assert limit.claims == ("sums_exact",)
+    assert limit in claim.limits
+    assert not any(limit in other.limits for other in claims(record, "cost_model"))
 
 
 # Decisions
@@ -151,5 +160,5 @@ def test_the_table_shows_the_line_the_interval_and_who_was_caught() -> None:
 
 
 def test_a_record_with_a_missed_prediction_can_be_shown() -> None:
-    _, rows = record_text.table(record_of(missed))
+    _, rows = record_text.table(record_of(missed), KIND.words.marks)
     assert any("prediction missed" in cell for row in rows for cell in row)

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 
+from experiments import kinds
 from experiments.cli import discovery
 from experiments.cli.report import wanted
 from experiments.cli.showing import own_table
@@ -60,7 +61,7 @@ def result(entries: Sequence[Entry], arguments: Sequence[str], path: Path) -> st
     closing = [
         (words[0], record_text.does_not_say(record)),
         (words[1], f"[{record.identity.run_label}]({_link(newest, path)}), {record.identity.created_at[:10]}"),
-        (words[2], f"`{record_text.reproduce(record)}`"),
+        (words[2], f"`{kinds.reproduce(record)}`"),
     ]
     return "\n\n".join(
         [
@@ -106,7 +107,7 @@ def _cells(row: Row, path: Path, lang: Language) -> tuple[str, ...]:
 def _table(record: Record) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
     """The experiment's own table, else the one that every record has."""
     own = own_table(record)
-    return (own.columns, own.rows) if own is not None else record_text.table(record)
+    return (own.columns, own.rows) if own is not None else record_text.table(record, kinds.hints(record))
 
 
 def _link(entry: Entry, path: Path) -> str:

@@ -18,14 +18,9 @@ CURRENT: Rules = KNOWN[RULES_VERSION]  # of a record that is made now
 UPDATE = "update this checkout: git pull"
 
 
-def version_of(record: Record) -> int:
-    """The version of the rules a record was computed with. Records of schema 1.0 and 1.1 name none: it is 1."""
-    return record.identity.rules
-
-
 def find(record: Record, known: Known = KNOWN) -> Rules | None:
     """The rules a record was computed with; None where this checkout does not have them."""
-    return known.get(version_of(record))
+    return known.get(record.identity.rules)
 
 
 def of(record: Record, known: Known = KNOWN) -> Rules:
@@ -48,7 +43,7 @@ def graded(record: Record, known: Known = KNOWN) -> Record:
 
 def lacking(record: Record) -> str:
     """What to say of a record whose rules are not here."""
-    return f"rules version {version_of(record)}"
+    return f"rules version {record.identity.rules}"
 
 
 def versions(known: Known) -> str:

@@ -8,24 +8,18 @@ from __future__ import annotations
 from experiments.evidence.candidate import Candidate
 from experiments.evidence.conclusion import Claim, Decision
 from experiments.evidence.sentences import claim, decision, say
+from experiments.harness import gates_held
 from experiments.harness.experiment import Observed
+from experiments.harness.gates_held import gates_hold
 from experiments.kinds.collective.collective_sentences import SENTENCES
 from experiments.kinds.collective.collective_workload import CollectiveWorkload
 from experiments.kinds.collective.foretold import foretold
 from experiments.kinds.collective.size_ladder import word_at
 
 
-def gates_hold(candidate: Candidate) -> bool:
-    """Finite, and every gate was run and passed."""
-    gates = candidate.checks.gates
-    wanted = [word for word in candidate.checks.wanted if word != "finite"]
-    return candidate.checks.finite is True and all(word in gates and gates[word].passed for word in wanted)
-
-
 def able(observed: Observed[CollectiveWorkload]) -> list[Candidate]:
-    """The baseline and the candidates that ran and whose gates held: the ones a claim may be about."""
-    roles = ("baseline", "candidate")
-    return [c for c in observed.candidates if c.role in roles and c.status == "ok" and gates_hold(c)]
+    """The baseline and the candidates that ran and whose gates held: a claim on exact sums may be about either."""
+    return gates_held.able(observed, ("baseline", "candidate"))
 
 
 def exactness(observed: Observed[CollectiveWorkload]) -> list[Claim]:
@@ -50,7 +44,7 @@ def exactness(observed: Observed[CollectiveWorkload]) -> list[Claim]:
 
 
 def costs(observed: Observed[CollectiveWorkload]) -> list[Claim]:
-    """For each of them the fitted line. One that missed its prediction rests on nothing, and is graded so."""
+    """For each of them the fitted line, and whether it holds; one that does not is limited by its candidate's mark."""
     claims, workload = [], observed.workload
     for candidate in able(observed):
         found = foretold(candidate, workload)
@@ -68,7 +62,7 @@ def costs(observed: Observed[CollectiveWorkload]) -> list[Claim]:
             low_ms=found.expected.low,
             high_ms=found.expected.high,
         )
-        ground = tuple(word_at(size) for size in workload.timed) if found.holds else ()
+        ground = tuple(word_at(size) for size in workload.timed)
         claims.append(claim("cost_model", said, (candidate.name,), ground))
     return claims
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from experiments.evidence.candidate import Candidate, Checks, Gate, Prediction, Sample
+from experiments.evidence.vocabulary import PREDICTION_MISSED
 from experiments.harness.experiment import Forecast
 from experiments.harness.kind import Answered, Findings, Seen
 from experiments.kinds.collective import bandwidth
@@ -48,7 +49,7 @@ def forecast(seen: SeenCollective) -> Forecast:
 def marks(seen: SeenCollective, candidate: Candidate) -> tuple[str, ...]:
     """`prediction_missed` where the unseen size was measured outside the interval of its prediction."""
     found = foretold(candidate, seen.plan.workload)
-    return ("prediction_missed",) if found is not None and not found.holds else ()
+    return (PREDICTION_MISSED,) if found is not None and not found.holds else ()
 
 
 def _samples(one: Answered[CollectiveMeasureAnswer], workload: CollectiveWorkload) -> list[Sample]:

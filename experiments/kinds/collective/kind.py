@@ -9,13 +9,11 @@ from typing import ClassVar
 from experiments.evidence.candidate import Candidate, Memory
 from experiments.evidence.record import Launch
 from experiments.evidence.sentences import Templates
-from experiments.evidence.subject import Backend, Workload
-from experiments.evidence.vocabulary import Role
+from experiments.evidence.vocabulary import PREDICTION_MISSED, Role
 from experiments.harness.experiment import Forecast, Options
-from experiments.harness.kind import Described, Findings, Kind, NothingToFind
+from experiments.harness.kind import Findings, KindWithoutSubject
 from experiments.harness.kind_options import KindOption
 from experiments.harness.kind_words import KindWords
-from experiments.harness.plan import Plan
 from experiments.kinds.collective import collective_workload, findings
 from experiments.kinds.collective.answers import CollectiveGateAnswer, CollectiveMeasureAnswer
 from experiments.kinds.collective.collective_sentences import SENTENCES
@@ -27,13 +25,13 @@ WORDS = KindWords(
     kind="collective",
     quantities=QUANTITIES,
     phases=("exchange",),
-    marks=("prediction_missed",),
+    marks={PREDICTION_MISSED: "prediction missed"},
     claims=("sums_exact", "cost_model", "time"),
     gates=("sums", "ranks"),
 )
 
 
-class CollectiveKind(Kind[CollectiveWorkload, None, CollectiveGateAnswer, CollectiveMeasureAnswer]):
+class CollectiveKind(KindWithoutSubject[CollectiveWorkload, CollectiveGateAnswer, CollectiveMeasureAnswer]):
     """One collective over the ranks of one launch."""
 
     workload = CollectiveWorkload
@@ -53,11 +51,6 @@ class CollectiveKind(Kind[CollectiveWorkload, None, CollectiveGateAnswer, Collec
         sizes = None if args.sizes is None else collective_workload.sizes_from(args.sizes)
         return {"ranks": args.ranks, "sizes": sizes, "unseen": args.unseen, "dtype": args.dtype}
 
-    def asked(self, args: argparse.Namespace, workload: CollectiveWorkload) -> NothingToFind:
-        """Nothing. What the workload cannot mean is refused before its launch is looked at."""
-        collective_workload.check(workload)
-        return NothingToFind()
-
     def check(self, workload: CollectiveWorkload, subject: None, options: Options) -> None:
         """Bounds, a ladder that a line can be fitted to, and an unseen size between its ends."""
         collective_workload.check(workload)
@@ -69,23 +62,6 @@ class CollectiveKind(Kind[CollectiveWorkload, None, CollectiveGateAnswer, Collec
     def launch(self, workload: CollectiveWorkload) -> Launch:
         """As many ranks as the workload has."""
         return Launch(type="ranks", ranks=workload.ranks)
-
-    def again(self, plan: Plan[CollectiveWorkload]) -> None:
-        """Nothing to find again."""
-
-    def described(self, plan: Plan[CollectiveWorkload], subject: None) -> Described:
-        """The workload, and PyTorch as the backend: whose library carried the tensors is in the settings."""
-        workload = plan.workload
-        return Described(
-            workload=Workload(
-                name=workload.name,
-                registered_digest=plan.registered_digest,
-                digest=workload.digest(),
-                knobs=workload.knobs(),
-                dtype=workload.dtype,
-            ),
-            backend=Backend(version=plan.device.torch, threads=plan.threads),
-        )
 
     def findings(self, seen: SeenCollective) -> Findings:
         """Samples of the slowest rank, and the gates over all ranks."""

@@ -9,9 +9,9 @@ import time
 
 import torch
 
+from experiments.harness.device.busy_time import busy_ms
 from experiments.harness.device.device import ComputeDevice
 from experiments.harness.launch.outcome import EnterPhase
-from experiments.kinds.operator.busy_time import busy_ms
 from experiments.kinds.operator.operation import Operation
 from experiments.kinds.operator.operator_answers import OperatorMeasureAnswer
 from experiments.kinds.operator.operator_workload import OperatorWorkload

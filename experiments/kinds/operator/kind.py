@@ -10,13 +10,11 @@ from typing import ClassVar
 from experiments.evidence.candidate import Candidate
 from experiments.evidence.record import Quantity
 from experiments.evidence.sentences import Templates
-from experiments.evidence.subject import Backend, Workload
 from experiments.evidence.vocabulary import Role
 from experiments.harness.experiment import CandidateSpec, Options
-from experiments.harness.kind import Described, Findings, Kind, NothingToFind
+from experiments.harness.kind import Findings, KindWithoutSubject
 from experiments.harness.kind_options import KindOption
 from experiments.harness.kind_words import KindWords
-from experiments.harness.plan import Plan
 from experiments.harness.schedule import Task
 from experiments.kinds.operator import operator_findings, operator_workload
 from experiments.kinds.operator.operator_answers import OperatorGateAnswer, OperatorMeasureAnswer
@@ -36,13 +34,13 @@ WORDS = KindWords(
         Quantity(word="peak_allocated_bytes", unit="bytes", better="lower", main=True, taken="process"),
     ),
     phases=("call",),
-    marks=("launch_bound",),
+    marks={"launch_bound": "launch_bound: the device waits for Python"},
     claims=("value_equivalence", "quantization_error", "memory", "time"),
     gates=("value", "dense", "work"),
 )
 
 
-class OperatorKind(Kind[OperatorWorkload, None, OperatorGateAnswer, OperatorMeasureAnswer]):
+class OperatorKind(KindWithoutSubject[OperatorWorkload, OperatorGateAnswer, OperatorMeasureAnswer]):
     """One call in one process."""
 
     workload = OperatorWorkload
@@ -58,10 +56,6 @@ class OperatorKind(Kind[OperatorWorkload, None, OperatorGateAnswer, OperatorMeas
     def knobs_of(self, args: argparse.Namespace) -> Mapping[str, object]:
         """The shape."""
         return {knob: getattr(args, knob) for knob in SHAPE}
-
-    def asked(self, args: argparse.Namespace, workload: OperatorWorkload) -> NothingToFind:
-        """Nothing but the workload."""
-        return NothingToFind()
 
     def check(self, workload: OperatorWorkload, subject: None, options: Options) -> None:
         """Bounds of the shape and of the repetitions."""
@@ -83,29 +77,13 @@ class OperatorKind(Kind[OperatorWorkload, None, OperatorGateAnswer, OperatorMeas
         """The float64 output."""
         return (CandidateSpec(name=EXACT, role="candidate", settings={}, dtype="float64"),)
 
-    def again(self, plan: Plan[OperatorWorkload]) -> None:
-        """Nothing to find again."""
-
     def still_there(self, task: Task, scratch: Path) -> bool:
         """Whether the float64 output, or the baseline's, is whole on the disk."""
-        from experiments.kinds.operator import output_files, output_gates
+        from experiments.harness import reference
+        from experiments.kinds.operator import output_gates
 
         name = output_gates.EXACT if task.kind == "reference" else output_gates.DENSE
-        return output_files.is_whole(scratch / name)
-
-    def described(self, plan: Plan[OperatorWorkload], subject: None) -> Described:
-        """The workload without batch or tokens, no model, and PyTorch as the backend."""
-        workload = plan.workload
-        return Described(
-            workload=Workload(
-                name=workload.name,
-                registered_digest=plan.registered_digest,
-                digest=workload.digest(),
-                knobs=workload.knobs(),
-                dtype=next((spec.dtype for spec in plan.specs if spec.role == "baseline"), None),
-            ),
-            backend=Backend(version=plan.device.torch, threads=plan.threads),
-        )
+        return reference.is_whole(scratch / name)
 
     def findings(self, seen: SeenCall) -> Findings:
         """Samples, memory, gates and what was counted."""

@@ -11,6 +11,7 @@ from experiments.evidence.candidate import Candidate
 from experiments.evidence.conclusion import Claim, Comparison, Decision
 from experiments.evidence.sentences import Sentence, claim, decision, say
 from experiments.harness.experiment import Observed
+from experiments.harness.gates_held import able, gates_hold
 from experiments.kinds.operator.operator_sentences import SENTENCES
 from experiments.kinds.operator.operator_workload import OperatorWorkload
 
@@ -18,21 +19,9 @@ Calls: TypeAlias = Observed[OperatorWorkload]
 LEAST_SHARE = 0.02  # of the baseline's peak: less than this is not worth a word
 
 
-def gates_hold(candidate: Candidate) -> bool:
-    """Finite, every wanted gate was run, and none that was run has failed."""
-    checks = candidate.checks
-    run = {"finite", *checks.gates}
-    return checks.finite is True and run.issuperset(checks.wanted) and all(g.passed for g in checks.gates.values())
-
-
-def able(observed: Calls) -> list[Candidate]:
-    """Candidates that ran and whose gates held: the ones a claim may be about."""
-    return [c for c in observed.candidates if c.role == "candidate" and c.status == "ok" and gates_hold(c)]
-
-
 def baseline_of(observed: Calls) -> Candidate | None:
     """The baseline, where it ran and its gates held."""
-    return next((c for c in observed.candidates if c.is_baseline and c.status == "ok" and gates_hold(c)), None)
+    return next(iter(able(observed, ("baseline",))), None)
 
 
 def equivalence(observed: Calls) -> list[Claim]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from experiments.evidence.candidate import Candidate, Checks, Gate, Memory, Sample
 from experiments.evidence.vocabulary import JsonValue, Mark, Role
 from experiments.harness.kind import Answered, Findings, Seen
+from experiments.harness.readings import largest
 from experiments.kinds.operator.operator_answers import OperatorGateAnswer, OperatorMeasureAnswer, OutputDistance
 from experiments.kinds.operator.operator_workload import OperatorWorkload
 from experiments.kinds.operator.product_bounds import product_bound
@@ -62,15 +63,11 @@ def _samples(one: Answered[OperatorMeasureAnswer]) -> list[Sample]:
 def _memory(answers: Sequence[OperatorMeasureAnswer]) -> Memory | None:
     """The largest of each over the processes; None where no process could tell anything."""
     memory = Memory(
-        peak_allocated_bytes=_largest(answer.peak_allocated for answer in answers),
-        peak_reserved_bytes=_largest(answer.peak_reserved for answer in answers),
-        process_bytes=_largest(answer.process for answer in answers),
+        peak_allocated_bytes=largest(answer.peak_allocated for answer in answers),
+        peak_reserved_bytes=largest(answer.peak_reserved for answer in answers),
+        process_bytes=largest(answer.process for answer in answers),
     )
     return None if memory == Memory() else memory
-
-
-def _largest(readings: Iterable[int | None]) -> int | None:
-    return max((reading for reading in readings if reading is not None), default=None)
 
 
 def _checks(seen: SeenCall, gate: OperatorGateAnswer | None, measured: Sequence[OperatorMeasureAnswer]) -> Checks:

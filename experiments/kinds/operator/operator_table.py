@@ -6,14 +6,15 @@ from experiments.evidence import record_text
 from experiments.evidence.candidate import Candidate
 from experiments.evidence.record import Record
 from experiments.harness.experiment import Table
-from experiments.kinds.operator.operator_concluding import gates_hold
+from experiments.harness.gates_held import gates_hold
+from experiments.kinds.operator.kind import WORDS
 
 HEADS = {"value": "from float64", "dense": "from the baseline"}
 
 
 def table(record: Record) -> Table:
     """The record's own table with rate, weight, errors and work beside it; columns nobody measured are left out."""
-    columns, rows = record_text.table(record)
+    columns, rows = record_text.table(record, WORDS.marks)
     added = [
         ("TFLOP/s", [_number(c.median("tflop_per_s"), ".3g") for c in record.candidates]),
         ("weight bytes", [_number(c.median("weight_bytes"), ",.0f") for c in record.candidates]),

@@ -10,14 +10,15 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from experiments.harness import reference
 from experiments.harness.finiteness import finite_or_none
 from experiments.harness.launch.outcome import EnterPhase
-from experiments.kinds.operator import output_files
 from experiments.kinds.operator.operation import Exact, Operation, OperatorContext
 from experiments.kinds.operator.operator_answers import ExactAnswer, OperatorGateAnswer, OutputDistance
 from experiments.kinds.operator.work_counter import count
 
-EXACT, DENSE, CANCELLED = "float64.bin", "dense.bin", "cancelled.txt"
+EXACT, DENSE, CANCELLED = "float64", "dense", "cancelled.txt"
+OUTPUT = "output"  # the one tensor of each; kept in float64, which holds every format exactly
 
 
 def exact(found: Exact, context: OperatorContext, scratch: Path) -> ExactAnswer:
@@ -27,7 +28,7 @@ def exact(found: Exact, context: OperatorContext, scratch: Path) -> ExactAnswer:
     cancelled = found.terms / norm if norm > 0 else 1.0
     scratch.mkdir(parents=True, exist_ok=True)
     (scratch / CANCELLED).write_text(repr(cancelled), encoding="utf-8")
-    output_files.write(found.out, scratch / EXACT)  # last: by it the reference is known to be whole
+    _keep(found.out, scratch / EXACT)  # last: by it the reference is known to be whole
     return ExactAnswer(cancelled=cancelled)
 
 
@@ -43,10 +44,10 @@ def gate(context: OperatorContext, operation: Operation, scratch: Path, enter: E
     _refuse_other(out, context, getattr(torch, context.spec.dtype))
     dense: OutputDistance | None = None
     if context.spec.role == "baseline":
-        output_files.write(out, scratch / DENSE)
+        _keep(out, scratch / DENSE)
     else:
         dense = _error(out, scratch / DENSE)
-    known = output_files.is_whole(scratch / EXACT)
+    known = reference.is_whole(scratch / EXACT)
     return OperatorGateAnswer(
         finite=bool(torch.isfinite(out).all()),
         value=_error(out, scratch / EXACT),
@@ -56,13 +57,17 @@ def gate(context: OperatorContext, operation: Operation, scratch: Path, enter: E
     )
 
 
-def _error(out: Tensor, path: Path) -> OutputDistance | None:
+def _keep(out: Tensor, folder: Path) -> None:
+    reference.write(folder, {OUTPUT: out}, torch.float64)
+
+
+def _error(out: Tensor, folder: Path) -> OutputDistance | None:
     """||out - reference|| / ||reference||, in float64; None without the reference."""
-    if not output_files.is_whole(path):
+    if not reference.is_whole(folder):
         return None
-    reference = output_files.read(path, out.shape)
-    norm = float(torch.linalg.vector_norm(reference))
-    by_channel = torch.linalg.vector_norm(out.detach().to(device="cpu", dtype=torch.float64) - reference, dim=0)
+    wanted = reference.read(folder, OUTPUT, out.shape)
+    norm = float(torch.linalg.vector_norm(wanted))
+    by_channel = torch.linalg.vector_norm(out.detach().to(device="cpu", dtype=torch.float64) - wanted, dim=0)
     apart = float(torch.linalg.vector_norm(by_channel))
     error = finite_or_none(apart / norm) if norm > 0 else None
     return OutputDistance(error=error, worst_channel=int(torch.argmax(by_channel)))

@@ -10,19 +10,19 @@ from dataclasses import replace
 from experiments.evidence.candidate import Candidate
 from experiments.evidence.conclusion import Claim, Comparison, Decision
 from experiments.evidence.sentences import Sentence, claim, decision, say
+from experiments.harness import gates_held
 from experiments.harness.experiment import Observed
+from experiments.harness.gates_held import no_gate_failed
 from experiments.kinds.training_step.step_sentences import SENTENCES
 from experiments.kinds.training_step.training_workload import TrainingWorkload
 
 
-def gates_hold(candidate: Candidate) -> bool:
-    """Finite, and no gate that was run has failed."""
-    return candidate.checks.finite is True and all(gate.passed for gate in candidate.checks.gates.values())
-
-
 def able(observed: Observed[TrainingWorkload]) -> list[Candidate]:
-    """Candidates that ran and whose gates held: the ones a claim may be about."""
-    return [c for c in observed.candidates if c.role == "candidate" and c.status == "ok" and gates_hold(c)]
+    """Candidates that ran and of which no gate failed: where the baseline does not fit, there is nothing to run one by.
+
+    The grade says of each what was not run.
+    """
+    return gates_held.able(observed, held=no_gate_failed)
 
 
 def equivalence(observed: Observed[TrainingWorkload], baseline: str, because: Sentence) -> list[Claim]:
@@ -151,18 +151,18 @@ def stands_in_the_way(observed: Observed[TrainingWorkload]) -> Decision | None:
 def _repeats(twin: Candidate) -> bool:
     """Finite, and as the baseline: what lies between both and float64 is no word on whether one repeats the other."""
     others = {name: gate for name, gate in twin.checks.gates.items() if name != "oracle"}
-    return gates_hold(replace(twin, checks=replace(twin.checks, gates=others)))
+    return no_gate_failed(replace(twin, checks=replace(twin.checks, gates=others)))
 
 
 def _off_float64_alone(baseline: Candidate) -> bool:
     """Whether the float64 oracle is what failed, and nothing else: every candidate fails it with the baseline."""
-    return baseline.status == "ok" and not gates_hold(baseline) and _repeats(baseline)
+    return baseline.status == "ok" and not no_gate_failed(baseline) and _repeats(baseline)
 
 
 def lost_numbers(candidate: Candidate) -> bool:
     """Whether its numbers are wrong: a gate failed, or a loss was not finite."""
     if candidate.status == "ok":
-        return not gates_hold(candidate)
+        return not no_gate_failed(candidate)
     return candidate.failure is not None and candidate.failure.kind == "NonFiniteLoss"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TypeAlias
 
 from experiments.evidence.candidate import Candidate, Checks, Failure, Gate, Memory, PhasePeak, Sample
@@ -10,6 +10,7 @@ from experiments.evidence.vocabulary import Mark, Role
 from experiments.harness import rounding
 from experiments.harness.experiment import Forecast, Json
 from experiments.harness.kind import Answered, Findings, Seen
+from experiments.harness.readings import largest
 from experiments.harness.tensor_errors import Errors
 from experiments.kinds.training_step import gate_bounds
 from experiments.kinds.training_step.answers import GateAnswer, MeasureAnswer
@@ -130,20 +131,16 @@ def _memory(answers: Sequence[MeasureAnswer]) -> Memory | None:
             if reading.peak is not None:
                 peaks[reading.phase] = max(reading.peak, peaks.get(reading.phase, 0))
     memory = Memory(
-        peak_allocated_bytes=_largest(answer.peak_allocated for answer in answers),
-        peak_reserved_bytes=_largest(answer.peak_reserved for answer in answers),
-        process_bytes=_largest(answer.process for answer in answers),
-        after_forward_bytes=_largest(answer.after_forward for answer in answers),
-        state_bytes=_largest(answer.state for answer in answers),
+        peak_allocated_bytes=largest(answer.peak_allocated for answer in answers),
+        peak_reserved_bytes=largest(answer.peak_reserved for answer in answers),
+        process_bytes=largest(answer.process for answer in answers),
+        after_forward_bytes=largest(answer.after_forward for answer in answers),
+        state_bytes=largest(answer.state for answer in answers),
         peak_phase=max(peaks, key=peaks.__getitem__) if peaks else None,
         phases=tuple(PhasePeak(phase=phase, peak_allocated_bytes=peak) for phase, peak in peaks.items()),
-        transferred_bytes=_largest(answer.notes.transferred_bytes for answer in answers),
+        transferred_bytes=largest(answer.notes.transferred_bytes for answer in answers),
     )
     return None if memory == Memory() else memory
-
-
-def _largest(readings: Iterable[int | None]) -> int | None:
-    return max((reading for reading in readings if reading is not None), default=None)
 
 
 def _checks(seen: SeenStep, gate: GateAnswer | None, measured: Sequence[MeasureAnswer]) -> Checks:

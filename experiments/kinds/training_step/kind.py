@@ -10,7 +10,7 @@ from typing import ClassVar
 from experiments.evidence import earlier_shapes
 from experiments.evidence.candidate import Candidate, Memory
 from experiments.evidence.codec import from_json
-from experiments.evidence.record import Quantity
+from experiments.evidence.record import Quantity, Record
 from experiments.evidence.sentences import Templates
 from experiments.evidence.subject import Backend, Workload
 from experiments.evidence.vocabulary import Role
@@ -34,7 +34,11 @@ WORDS = KindWords(
     kind="training_step",
     quantities=QUANTITIES,
     phases=("forward", "loss_head", "backward", "optimizer", "transfer"),
-    marks=("launch_bound", "head_limited", "unstable"),
+    marks={
+        "launch_bound": "launch_bound: the device waits for Python",
+        "head_limited": "head_limited: try --head chunked",
+        "unstable": "unstable",
+    },
     claims=("memory", "time", "gradient_equivalence", "scaler_semantics", "quality"),
     gates=("gradient", "update", "oracle"),
 )
@@ -68,6 +72,10 @@ class TrainingStepKind(Kind[TrainingWorkload, ModelSubject, GateAnswer, MeasureA
     def asked(self, args: argparse.Namespace, workload: TrainingWorkload) -> WantedModel:
         """The model that the options and the workload name."""
         return model_subject.wanted(args, workload)
+
+    def asked_again(self, record: Record) -> list[str]:
+        """The knobs, and where the weights came from."""
+        return model_subject.asked_again(record.model, super().asked_again(record))
 
     def check(self, workload: TrainingWorkload, subject: ModelSubject, options: Options) -> None:
         """Bounds of the workload, the model's positions, and a cap that does not hold its state."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import torch
 
 from experiments.evidence.vocabulary import Phase
+from experiments.harness.device.busy_time import busy_ms
 from experiments.harness.device.device import ComputeDevice
 from experiments.harness.finiteness import finite_or_none, not_finite
 from experiments.harness.launch.outcome import EnterPhase
@@ -77,7 +78,7 @@ def measure(workload: TrainingWorkload, device: ComputeDevice, program: Program,
     return MeasureAnswer(
         step_ms=tuple(step_ms),
         wall_ms=tuple(wall_ms),
-        busy_ms=_busy_ms(device, program),
+        busy_ms=busy_ms(device, program.step),
         losses=tuple(finite_or_none(float(step.loss)) for step in steps),
         scales=tuple(None if step.loss_scale is None else float(step.loss_scale) for step in steps),
         skipped=tuple(step.skipped for step in steps),
@@ -118,33 +119,3 @@ def _state_bytes(program: Program) -> int:
     for entry in program.optimizer.state.values():
         held.extend(value for value in entry.values() if isinstance(value, torch.Tensor))
     return sum(value.numel() * value.element_size() for value in held)
-
-
-def _busy_ms(device: ComputeDevice, program: Program) -> float | None:
-    """How long the card had a kernel or a copy running during one more step: the union of their spans.
-
-    Annotations (an optimizer's name over all its kernels) are spans of the device too, gaps and all: left out.
-    """
-    if device.kind == "cpu":
-        return None
-    from torch.profiler import ProfilerActivity, profile
-
-    with profile(activities=[ProfilerActivity.CUDA]) as trace:
-        program.step()
-        device.synchronise()
-    spans = sorted(
-        (event.time_range.start, event.time_range.end)
-        for event in trace.events() or ()
-        if str(event.device_type).endswith("CUDA") and not event.is_user_annotation
-    )
-    return union_length(spans) / 1e3 if spans else None
-
-
-def union_length(spans: list[tuple[float, float]]) -> float:
-    """Total length covered by spans that may overlap; they must be sorted by their beginning."""
-    covered, reached = 0.0, float("-inf")
-    for begin, end in spans:
-        if end > reached:
-            covered += end - max(begin, reached)
-            reached = end
-    return covered

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -91,6 +92,19 @@ def wanted(args: argparse.Namespace, workload: TrainingWorkload) -> WantedModel:
     return WantedModel(
         ModelRequest(id=workload.model, source=source, revision=args.revision, local_files_only=local_only)
     )
+
+
+def asked_again(model: Model | None, knobs: Sequence[str]) -> list[str]:
+    """Options that ask for the knobs and the model of a record. Where a local model lies the record does not say."""
+    if model is None:
+        return [*knobs]
+    source = {
+        "hub": f"--model-source hub --revision {model.resolved_commit}",
+        "local": "--model-source local --model FOLDER",
+        "random_init": "--model-source config",
+    }[model.weights_source]
+    others = [knob for knob in knobs if model.weights_source != "local" or not knob.startswith("--model ")]
+    return [*others, source]
 
 
 def check(workload: TrainingWorkload, subject: ModelSubject, options: Options) -> None:

@@ -7,8 +7,8 @@ from experiments.evidence.codec import from_json, to_json
 from experiments.evidence.quantities import milliseconds
 from experiments.evidence.record import Record
 from experiments.harness.experiment import Table
+from experiments.harness.gates_held import gates_hold
 from experiments.kinds.collective.collective_workload import CollectiveWorkload
-from experiments.kinds.collective.concluding import gates_hold
 from experiments.kinds.collective.foretold import Foretold, foretold
 from experiments.kinds.collective.size_ladder import word_at
 

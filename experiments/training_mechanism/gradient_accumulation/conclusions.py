@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from experiments.evidence.candidate import Candidate
 from experiments.evidence.conclusion import Claim, Decision
-from experiments.evidence.rules.v1.gates import control_caught
 from experiments.evidence.sentences import claim, decision, say
 from experiments.harness.experiment import Observed
+from experiments.harness.gates_held import control_caught
 from experiments.kinds.training_step.concluding import able, equivalence, memories, stands_in_the_way, times, weighed
 from experiments.kinds.training_step.training_workload import TrainingWorkload
 from experiments.training_mechanism.gradient_accumulation.sentences import SENTENCES

@@ -6,7 +6,8 @@ from experiments.evidence.candidate import Candidate
 from experiments.evidence.conclusion import Claim, Decision
 from experiments.evidence.sentences import Sentence, claim, decision, say
 from experiments.harness.experiment import Observed
-from experiments.kinds.training_step.concluding import able, equivalence, gates_hold, memories, stands_in_the_way, times
+from experiments.harness.gates_held import no_gate_failed
+from experiments.kinds.training_step.concluding import able, equivalence, memories, stands_in_the_way, times
 from experiments.kinds.training_step.training_workload import TrainingWorkload
 from experiments.training_mechanism.mixed_precision_backward.sentences import SENTENCES
 
@@ -72,7 +73,7 @@ def _numerics_sentence(observed: Observed[TrainingWorkload], measured: list[Cand
         parts.append(say(SENTENCES, "scaler_skips"))
     for control in measured:
         share = control.numerics.underflow_share if control.numerics else None
-        if control.role == "control" and share is not None and not gates_hold(control):
+        if control.role == "control" and share is not None and not no_gate_failed(control):
             parts.append(say(SENTENCES, "control_fails", control=control.name, share=share))
     return say(SENTENCES, "numerics_only", parts=parts)
 

@@ -9,7 +9,7 @@ from experiments.evidence.plots import numerics
 from experiments.evidence.quantities import percent
 from experiments.evidence.record import Record
 from experiments.harness.experiment import Table
-from experiments.kinds.training_step.concluding import gates_hold
+from experiments.harness.gates_held import no_gate_failed
 from experiments.training_mechanism.mixed_precision_backward.conclusions import collapsed
 from tools.environments.errors import LabError
 
@@ -81,7 +81,7 @@ def _verdict(candidate: Candidate) -> str:
     words = []
     if candidate.role == "control" and share is not None:
         words.append(f"{percent(share)} of gradients below fp16's normal range")
-    if not gates_hold(candidate):
+    if not no_gate_failed(candidate):
         words.append("gate failed")
     return ", ".join(words) or "gradients ok"
 

@@ -7,12 +7,13 @@ from experiments.evidence.candidate import Candidate
 from experiments.evidence.quantities import percent
 from experiments.evidence.record import Record
 from experiments.harness.experiment import Table
-from experiments.kinds.training_step.concluding import gates_hold
+from experiments.harness.gates_held import no_gate_failed
+from experiments.kinds.training_step.kind import WORDS
 
 
 def table(record: Record) -> Table:
     """The record's own table with busy share and gradients beside it; columns nobody measured are left out."""
-    columns, rows = record_text.table(record)
+    columns, rows = record_text.table(record, WORDS.marks)
     busy = [_busy(candidate) for candidate in record.candidates]
     shown = [
         (*row, *((share,) if any(busy) else ()), _verdict(candidate))
@@ -44,5 +45,5 @@ def _verdict(candidate: Candidate) -> str:
         return "" if candidate.checks.finite is not False else "not finite"
     size = "bit-identical" if gate.error == 0 else f"{gate.error:.1e}"
     if candidate.role == "control":
-        return f"{size}, passed and must not" if gates_hold(candidate) else f"{size}, caught"
-    return size if gates_hold(candidate) else f"{size}, gate failed"
+        return f"{size}, passed and must not" if no_gate_failed(candidate) else f"{size}, caught"
+    return size if no_gate_failed(candidate) else f"{size}, gate failed"

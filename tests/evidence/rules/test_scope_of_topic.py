@@ -43,6 +43,18 @@ def test_a_topic_that_begins_to_share_has_other_sources_from_then_on(tree: Path)
     assert digest(tree, OWN) != before
 
 
+def test_the_faults_of_a_page_are_sources_of_new_records_and_of_no_older_one(tree: Path) -> None:
+    before = {version: digest(tree, OWN, version) for version in (1, CURRENT.version)}
+    (tree / OWN / "mutants.toml").write_text("[a]\n")
+    assert digest(tree, OWN) != before[CURRENT.version]
+    assert digest(tree, OWN, version=1) == before[1]
+    now = digest(tree, OWN)
+    (tree / OWN / "__pycache__").mkdir()
+    (tree / OWN / "__pycache__" / "left.toml").write_text("[a]\n")
+    (tree / OWN / "notes.md").touch()
+    assert digest(tree, OWN) == now
+
+
 def test_records_of_version_1_keep_their_scope(tree: Path) -> None:
     before = digest(tree, "experiments/topic_b/two", version=1)
     (tree / "experiments" / "topic_b" / "shared" / "tables.py").write_text("one = 2\n")

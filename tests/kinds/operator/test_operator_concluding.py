@@ -9,6 +9,7 @@ import pytest
 from experiments.evidence.candidate import Candidate, Checks, Failure, Gate, Memory, Sample
 from experiments.evidence.rules import CURRENT
 from experiments.harness.experiment import DeviceFacts, Observed
+from experiments.harness.gates_held import gates_hold
 from experiments.kinds.operator import operator_concluding as concluding
 from experiments.kinds.operator.kind import KIND
 from experiments.kinds.operator.operator_workload import OperatorWorkload
@@ -135,7 +136,7 @@ def test_a_control_that_passed_makes_the_run_inconclusive() -> None:
 
 def test_a_wanted_gate_that_was_not_run_does_not_hold() -> None:
     missing = made("a", checks=Checks(finite=True, wanted=KIND.wanted("candidate"), gates={"value": gate(0.0)}))
-    assert not concluding.gates_hold(missing)
+    assert not gates_hold(missing)
     assert decided(missing)[0] == "numerics_broken"
 
 

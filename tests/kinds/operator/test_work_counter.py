@@ -7,7 +7,6 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from experiments.kinds.operator.busy_time import covered
 from experiments.kinds.operator.operation import Operation
 from experiments.kinds.operator.work_counter import count
 from experiments.mechanisms.int8_weights import dequantise, product_dequantised, product_scaled_after, quantise
@@ -68,8 +67,3 @@ def test_the_output_is_the_one_without_a_counter() -> None:
     with torch.no_grad():
         counted, _ = count(Operation(X, lambda x: product_dequantised(x, HELD)))
         assert torch.equal(counted, product_dequantised(X, HELD))
-
-
-def test_spans_that_overlap_are_counted_once() -> None:
-    assert covered([]) == 0
-    assert covered([(0, 2), (1, 3), (1, 2), (5, 6)]) == 4

@@ -15,6 +15,7 @@ from experiments.evidence.candidate import Checks
 from experiments.evidence.conclusion import Decision
 from experiments.evidence.sentences import names, say
 from experiments.harness.experiment import CandidateSpec, Observed
+from experiments.harness.gates_held import no_gate_failed
 from experiments.kinds.training_step import concluding, precision
 from experiments.kinds.training_step.ledger.flops import layer_forward, recompute_share, step_flops
 from experiments.kinds.training_step.mechanism_of import plain
@@ -45,9 +46,9 @@ def test_a_candidate_is_able_only_with_all_its_gates_held() -> None:
 
 
 def test_a_gate_nobody_ran_is_no_failure_but_lost_finiteness_is() -> None:
-    assert concluding.gates_hold(candidate("none", "baseline"))
-    assert not concluding.gates_hold(candidate("x", checks=Checks(finite=None)))
-    assert not concluding.gates_hold(candidate("x", checks=Checks(finite=False)))
+    assert no_gate_failed(candidate("none", "baseline"))
+    assert not no_gate_failed(candidate("x", checks=Checks(finite=None)))
+    assert not no_gate_failed(candidate("x", checks=Checks(finite=False)))
 
 
 # Claims

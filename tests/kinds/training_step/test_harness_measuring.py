@@ -100,7 +100,7 @@ def measure(workload: TrainingWorkload, device: ComputeDevice, program: object) 
 
 @pytest.fixture(autouse=True)
 def no_profiler(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measuring, "_busy_ms", lambda device, program: None)
+    monkeypatch.setattr(measuring, "busy_ms", lambda device, work: None)
 
 
 def test_the_peak_of_the_warm_up_is_not_the_measurement() -> None:
@@ -217,11 +217,6 @@ def test_a_step_inside_the_harness_costs_what_the_bare_step_costs() -> None:
     inside: Any = measure(made.workload, made.device, program).step_ms
     added = [whole - own for whole, own in zip(inside, bare[2:17], strict=True)]
     assert median(added) < 0.02 * median(bare[2:17])
-
-
-def test_overlapping_spans_are_counted_once() -> None:
-    assert measuring.union_length([(0, 2), (1, 3), (5, 6), (5.5, 5.7)]) == pytest.approx(4.0)
-    assert measuring.union_length([]) == 0.0
 
 
 class Bare:

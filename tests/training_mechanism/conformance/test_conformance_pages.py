@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
-from stages import few
+from stages import count, few
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -36,6 +36,17 @@ def test_a_page_passes_and_no_fault_survives(page: str, frameworks: Mapping[str,
     by_value = sum(mutant.how.startswith("MismatchError") for mutant in result.mutants)
     assert by_value >= 6
     assert by_value >= 0.75 * len(result.mutants), [one.how for one in result.mutants]
+
+
+@pytest.mark.parametrize("name", ["grows_late", "never_starts_over"])
+def test_every_case_of_the_scaler_shows_what_growing_takes(name: str, frameworks: Mapping[str, Framework]) -> None:
+    page = catalogue.load("mixed_precision_backward")
+    check = next(check for check in page.checks if check.name == "state_machine")
+    mutant = next(mutant for mutant in catalogue.mutants(page.id) if mutant.name == name)
+    mutated = mutation.with_mutant(mutation.originals(page), mutant)
+    for seed in range(count(100)):
+        with pytest.raises(MismatchError):
+            running.explore(check, mutated, ComparisonLedger(), seed=seed, examples=1, shrink=False)
 
 
 @pytest.mark.parametrize("page", catalogue.ids())
@@ -111,7 +122,7 @@ def test_the_check_named_for_a_fault_is_asked_first_and_for_longer_than_another(
 
     def rare(trial: Trial) -> None:
         asked.append("rare")
-        noticed = len(asked) > 3 * running.MUTANT_EXAMPLES and trial.mechanism("cross_entropy").IGNORE != -100
+        noticed = len(asked) > 3 * running.FEW and trial.mechanism("cross_entropy").IGNORE != -100
         trial.case.integer("number", 0, 10**9)
         trial.compare.exactly("a value", 2.0 if noticed else 1.0, 1.0)
 
@@ -131,6 +142,18 @@ def test_a_fault_that_names_no_check_of_its_page_is_refused(
     page = catalogue.load("cross_entropy")
     with pytest.raises(LabError, match=r"(?s)mutants.toml \[lost\].*shifted_mean.*elsewhere"):
         running.run_page(page, frameworks, seed=20)
+
+
+def test_a_fault_that_few_cases_do_not_show_is_looked_for_in_many() -> None:
+    ran: list[int] = []
+
+    def late(trial: Trial) -> None:
+        ran.append(trial.case.integer("size", 0, 10**6))
+        trial.compare.exactly("a value", float(len(ran) > 5 * running.FEW), 0.0)
+
+    check = PageCheck("late", late, "ours", "theirs", examples=running.FEW)
+    fault = Mutant("fault", "cross_entropy", "IGNORE = -100", "IGNORE = -101", "a fault")
+    assert running._first_to_notice(running._asked(fault, [check]), {}, 20)[0] == "late"
 
 
 def test_a_survivor_beside_a_skipped_check_may_be_that_check_s_to_notice() -> None:

@@ -15,7 +15,7 @@ from experiments.evidence.record import Record
 from experiments.evidence.rules.rule_set import ClaimGrade
 from experiments.evidence.rules.v1 import claim_grading
 from experiments.evidence.rules.v2.gates_by_name import control_caught, passes
-from experiments.evidence.vocabulary import LEVELS, Level
+from experiments.evidence.vocabulary import LEVELS, PREDICTION_MISSED, Level
 
 SCALER = "scaler"  # ground of a claim on the scaler's state machine: the trace in `numerics`, where it passed
 
@@ -23,15 +23,26 @@ SCALER = "scaler"  # ground of a claim on the scaler's state machine: the trace 
 def claim_limits(record: Record) -> tuple[Limit, ...]:
     """Limits that hold for kinds of claims in the whole record, and leave its level alone."""
     sized = _kinds(record, "repetition", "process")
-    found = [
-        *claim_grading.accepted_warnings(
-            record, tuple(dict.fromkeys((*EVERY_CLAIM, *(c.kind for c in record.claims))))
-        ),
+    return (
+        *claim_grading.accepted_warnings(record, _every_kind(record)),
         *claim_grading.of_the_device(record, tuple(dict.fromkeys(("memory", "time", *sized)))),
         *claim_grading.random_weights(record),
-    ]
-    loose = [c.name for c in record.candidates if c.role == "control" and c.status == "ok" and not control_caught(c)]
-    return (*found, *claim_grading.loose_controls(loose))
+        *_loose_controls(record),
+    )
+
+
+def _loose_controls(record: Record) -> tuple[Limit, ...]:
+    """Candidates that are wrong on purpose and passed: they limit what rests on the gates that should have seen them.
+
+    Where no claim does, any claim of the record.
+    """
+    loose = [c for c in record.candidates if c.role == "control" and c.status == "ok" and not control_caught(c)]
+    if not loose:
+        return ()
+    gates = {word for control in loose for word in (*control.checks.wanted, *control.checks.gates)}
+    kinds = tuple(dict.fromkeys(claim.kind for claim in record.claims if gates & set(claim.rests_on)))
+    names = [control.name for control in loose]
+    return (claim_limit("control_not_caught", kinds or _every_kind(record), controls=names),)
 
 
 def grade_claim(record: Record, claim: Claim, level: Level, limits: Sequence[Limit]) -> ClaimGrade:
@@ -50,6 +61,9 @@ def grade_claim(record: Record, claim: Claim, level: Level, limits: Sequence[Lim
     if (quantities or gates) and suspect:
         found.append(claim_limit("claim_gate_failed", (claim.kind,), candidates=suspect))
         ceilings.append("plan" if gates else "gpu_smoke")
+    missed = [c.name for c in named if PREDICTION_MISSED in c.marks and _predicts(c, claim)]
+    if missed:
+        found.append(claim_limit("prediction_missed", (claim.kind,), candidates=missed))
     unclear = [
         comparison.candidate
         for comparison in record.comparisons
@@ -82,10 +96,19 @@ def _has(record: Record, candidate: Candidate, word: str) -> bool:
     return candidate.status == "oom" or getattr(candidate.memory, word, None) is not None
 
 
+def _predicts(candidate: Candidate, claim: Claim) -> bool:
+    """Whether a claim rests on a quantity for which a formula of the candidate states a value."""
+    return any(prediction.quantity in claim.rests_on for prediction in candidate.predictions)
+
+
 def _checked(candidate: Candidate, word: str) -> bool:
     if word == SCALER:
         return bool(candidate.numerics and candidate.numerics.scaler and candidate.numerics.scaler.passed)
     return word in candidate.checks.gates or word in (candidate.probes or {})
+
+
+def _every_kind(record: Record) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*EVERY_CLAIM, *(claim.kind for claim in record.claims))))
 
 
 def _kinds(record: Record, *taken: str) -> tuple[str, ...]:

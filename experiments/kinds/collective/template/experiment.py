@@ -42,7 +42,7 @@ def candidates(workload: CollectiveWorkload, device: DeviceFacts, options: Optio
 
 def table(record: Record) -> Table:
     """The table that every record has."""
-    columns, rows = record_text.table(record)
+    columns, rows = record_text.table(record, KIND.words.marks)
     return Table(columns=columns, rows=tuple(rows))
 
 

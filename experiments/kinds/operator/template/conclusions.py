@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from experiments.evidence.conclusion import Claim, Decision
 from experiments.evidence.sentences import claim, decision, say
-from experiments.kinds.operator.operator_concluding import (
-    Calls,
-    able,
-    equivalence,
-    gates_hold,
-    peaks,
-    prevents,
-    times,
-    weighed,
-)
+from experiments.harness.gates_held import able, gates_hold
+from experiments.kinds.operator.operator_concluding import Calls, equivalence, peaks, prevents, times, weighed
 from experiments.kinds.operator.template.sentences import SENTENCES
 
 

@@ -5,15 +5,8 @@ from __future__ import annotations
 from experiments.evidence.conclusion import Claim, Decision
 from experiments.evidence.sentences import claim, decision, say
 from experiments.harness.experiment import Observed
-from experiments.kinds.training_step.concluding import (
-    able,
-    equivalence,
-    gates_hold,
-    memories,
-    stands_in_the_way,
-    times,
-    weighed,
-)
+from experiments.harness.gates_held import control_caught
+from experiments.kinds.training_step.concluding import able, equivalence, memories, stands_in_the_way, times, weighed
 from experiments.kinds.training_step.template.sentences import SENTENCES
 from experiments.kinds.training_step.training_workload import TrainingWorkload
 
@@ -32,7 +25,7 @@ def _control(observed: Observed[TrainingWorkload]) -> list[Claim]:
     claims = []
     for control in observed.candidates:
         gate = control.checks.gates.get("gradient")
-        if control.role == "control" and control.status == "ok" and gate is not None and not gates_hold(control):
+        if control.role == "control" and control.status == "ok" and gate is not None and control_caught(control):
             said = say(SENTENCES, "mean_is_seen", control=control.name, error=gate.error, tolerance=gate.tolerance)
             claims.append(claim("gradient_equivalence", said, (control.name,), ("gradient",)))
     return claims
@@ -42,7 +35,7 @@ def _decision(observed: Observed[TrainingWorkload]) -> Decision:
     found = stands_in_the_way(observed)  # nothing ran, a gate failed, or nothing can be compared
     if found is not None:
         return found
-    blind = [c.name for c in observed.candidates if c.role == "control" and c.status == "ok" and gates_hold(c)]
+    blind = [c.name for c in observed.candidates if c.role == "control" and c.status == "ok" and not control_caught(c)]
     if blind:
         return decision("inconclusive", say(SENTENCES, "control_unseen", controls=blind))
     if observed.device.kind == "cuda":

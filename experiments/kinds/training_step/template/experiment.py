@@ -62,7 +62,7 @@ def forecast(request: ForecastRequest) -> Forecast:
 
 def table(record: Record) -> Table:
     """The table that every record has."""
-    columns, rows = record_text.table(record)
+    columns, rows = record_text.table(record, KIND.words.marks)
     return Table(columns=columns, rows=tuple(rows))
 
 

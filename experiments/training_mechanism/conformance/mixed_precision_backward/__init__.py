@@ -124,7 +124,7 @@ def _flat(optimizer: torch.optim.Optimizer) -> Tensor:
 
 
 def state_machine(trial: Trial) -> None:
-    """Any sequence of clean steps, infinities and NaNs: scale, weights and optimizer state after each, bit for bit."""
+    """Any sequence of clean steps, infinities and NaNs, then clean ones: scale, weights and state after each, exact."""
     m = trial.mechanism("grad_scaler")
     kind = trial.case.choice("optimizer", ("sgd", "adamw"))
     interval, scale = trial.case.integer("growth_interval", 1, 3), 2.0 ** trial.case.integer("log2 scale", 0, 16)
@@ -139,8 +139,9 @@ def state_machine(trial: Trial) -> None:
     )
     state = m.ScalerState(scale=scale, growth_factor=growth, backoff_factor=backoff, growth_interval=interval)
     skipped = 0
-    for step in range(trial.case.integer("steps", 1, 8)):
-        bad = trial.case.choice(f"step {step}", (None, math.inf, math.nan, -math.inf))
+    drawn = trial.case.integer("steps", 1, 8)
+    for step in range(drawn + 2 * interval):  # clean to the end, for the scale to grow twice whatever came before
+        bad = trial.case.choice(f"step {step}", (None, math.inf, math.nan, -math.inf)) if step < drawn else None
         gradient = trial.case.normal(3, dtype=torch.float32)
         target = 1.0 if bad is None else bad
         (ours_parameters, ours_optimizer), (their_parameters, their_optimizer) = sides
