@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,6 +28,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     stages.begin(config.getoption("--stage"), config.getoption("--seed"))
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # started in a script's background: children would inherit it
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if not hasattr(config, "workerinput"):  # of several processes the one that hears of all tests
         config.pluginmanager.register(lanes.Stopwatch(lanes.load(), config.getoption("--stage")))
 

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from experiments.cli import conclusions, discovery, finding, kind_check, sentences_check
+from experiments.cli import concluded_again, discovery, finding, kind_check, sentences_check
 from experiments.cli.printing import emit, place, say, status, table
 from experiments.evidence import index, labels, rules, superseding, verifying
 from experiments.evidence.index import Entry
@@ -81,9 +81,9 @@ def recomputed(record: Record, registered: verifying.Registered, known: Known = 
     return (
         *verifying.verify(record, registered, known=known),
         kind_check.check(record),
-        conclusions.check(record, known),
+        concluded_again.check(record, known),
         sentences_check.check(record),
-        superseding.check(record, conclusions.again, known),
+        superseding.check(record, concluded_again.again, known),
     )
 
 

@@ -11,8 +11,7 @@ from collections.abc import Iterator
 
 from experiments import kinds
 from experiments.cli import discovery
-from experiments.conformance import conformance_record
-from experiments.conformance import sentences as of_conformance
+from experiments.conformance import conformance_record, conformance_sentences
 from experiments.evidence import earlier_shapes, limit_sentences
 from experiments.evidence.conclusion import Limit, Said
 from experiments.evidence.record import Record
@@ -54,7 +53,7 @@ def templates_of(record: Record) -> Templates:
     """By what a record's claims and decision are said; its kind's templates where its experiment is not here."""
     name = record.identity.experiment
     if name == conformance_record.EXPERIMENT:
-        return of_conformance.SENTENCES
+        return conformance_sentences.SENTENCES
     if name in discovery.packages():
         with contextlib.suppress(LabError):  # it does not import: its own codes are then unknown here
             found: Templates = discovery.load(name).templates()

@@ -12,7 +12,7 @@ from datetime import datetime
 from experiments.conformance import catalogue
 from experiments.conformance.catalogue import PageTopic
 from experiments.conformance.check_results import CheckResult, MutantResult, PageResult, RunResult
-from experiments.conformance.sentences import SENTENCES
+from experiments.conformance.conformance_sentences import SENTENCES
 from experiments.evidence import runtime_snapshot, sentences, source
 from experiments.evidence.candidate import Candidate, Checks, Failure, Gate
 from experiments.evidence.conclusion import Decision

@@ -14,7 +14,7 @@ from experiments.evidence.record import Record
 from experiments.harness import profile_check
 from experiments.harness.experiment import AnyExperiment
 from experiments.kinds.training_step.training_experiment import of_this_kind
-from experiments.notebooks import child, kernel, ladder, notebook_run, record_view
+from experiments.notebooks import command_child, kernel, ladder, notebook_run, record_view
 from experiments.notebooks.choices import Choices
 from experiments.notebooks.markdown import Markdown, block, finding
 from experiments.notebooks.record_view import Pictures
@@ -145,7 +145,7 @@ def prepare(
     experiment: AnyExperiment,
     *,
     check: Preflight = preflight.run,
-    command: notebook_run.Command = child.experiments,
+    command: notebook_run.Command = command_child.experiments,
     **first_cell: Any,
 ) -> NotebookPage:
     """The page with its kernel and profile looked at. `first_cell`: the fields of `Choices`.

@@ -10,11 +10,11 @@ from experiments.evidence.record import Record
 from experiments.harness import journal, run_folder
 from experiments.harness.events import PlainLines
 from experiments.harness.experiment import AnyExperiment
-from experiments.notebooks import child
+from experiments.notebooks import command_child
 from experiments.notebooks.choices import Choices
 from tools.environments.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, LabError
 
-Command = Callable[[Sequence[str], child.Hear], child.Ended]
+Command = Callable[[Sequence[str], command_child.Hear], command_child.Ended]
 
 
 def begin(

@@ -11,7 +11,7 @@ import pytest
 from sample_records import cpu_record
 from zygote import ROOT, Zygote
 
-from experiments.cli import conclusions, discovery
+from experiments.cli import concluded_again, discovery
 from experiments.evidence import rules, source, store
 from experiments.evidence.conclusion import Claim
 from experiments.evidence.record import Record
@@ -28,22 +28,22 @@ def concluded() -> Record:
     bare = cpu_record()
     workload = replace(bare.workload, name="smoke", knobs=smoke.knobs(), digest=smoke.digest())
     record = replace(bare, workload=workload, source=source.look(CURRENT.scope_of(FOLDER)))
-    claims, decision = conclusions.concluded(EXPERIMENT, record)
+    claims, decision = concluded_again.concluded(EXPERIMENT, record)
     assert claims
     return replace(record, claims=claims, decision=decision)
 
 
 def test_what_follows_from_the_candidates_is_ok(concluded: Record) -> None:
-    found = conclusions.check(concluded)
+    found = concluded_again.check(concluded)
     assert (found.status, found.found) == ("ok", f"decision recomputed, claims recomputed: {len(concluded.claims)}")
 
 
 def test_an_edited_decision_is_found_out(concluded: Record) -> None:
     edited = replace(concluded.decision, sentence="10x faster")
-    found = conclusions.check(replace(concluded, decision=edited))
+    found = concluded_again.check(replace(concluded, decision=edited))
     assert (found.status, "'10x faster'" in found.found) == ("blocked", True)
     recoded = replace(concluded.decision, code="adopt")
-    assert conclusions.check(replace(concluded, decision=recoded)).status == "blocked"
+    assert concluded_again.check(replace(concluded, decision=recoded)).status == "blocked"
 
 
 def test_an_edited_or_missing_claim_is_found_out(concluded: Record) -> None:
@@ -51,14 +51,14 @@ def test_an_edited_or_missing_claim_is_found_out(concluded: Record) -> None:
     better = replace(first, statement=first.statement.replace("agree", "are equal"))
     assert better != first
     for claims in ((better, *others), tuple(others)):
-        found = conclusions.check(replace(concluded, claims=claims))
+        found = concluded_again.check(replace(concluded, claims=claims))
         assert (found.status, first.statement[:40] in found.found) == ("blocked", True)
 
 
 def test_a_claim_too_many_is_found_out(concluded: Record) -> None:
     more = Claim(kind="gradient_equivalence", statement="under dropout: bit-identical", candidates=("fp32",))
     for claims in ((*concluded.claims, more), (*concluded.claims, concluded.claims[0])):
-        found = conclusions.check(replace(concluded, claims=claims))
+        found = concluded_again.check(replace(concluded, claims=claims))
         assert (found.status, found.found.split(":")[0]) == ("blocked", "a claim that does not follow")
 
 
@@ -72,12 +72,12 @@ def committed(name: str) -> Record:
 @pytest.mark.parametrize("name", COMMITTED)
 def test_a_record_of_other_sources_is_held_against_codes_and_kinds(name: str) -> None:
     record = committed(name)
-    found = conclusions.check(record)
+    found = concluded_again.check(record)
     assert (record.identity.schema_version, found.status) == ("1.0.0", "ok")
     assert found.found.startswith(f"recomputed with other sources: decision {record.decision.code}, ")
     assert found.found.endswith("; what a probe found is not in a record of schema 1.0")
     reworded = replace(record, decision=replace(record.decision, sentence="the same in other words"))
-    assert conclusions.check(reworded).status == "ok"
+    assert concluded_again.check(reworded).status == "ok"
 
 
 @pytest.mark.parametrize("name", COMMITTED)
@@ -89,7 +89,7 @@ def test_an_edited_record_of_other_sources_is_a_warning_that_names_its_commit(na
         (replace(record, claims=(*record.claims, free)), "a claim on time more"),
         (replace(record, claims=()), "less than by these other sources"),
     ):
-        found = conclusions.check(edited)
+        found = concluded_again.check(edited)
         assert (found.status, words in found.found) == ("warning", True), found
         commit = source.find_commit(record.source)
         assert found.repair.endswith(f"git checkout {commit[:12]}" if commit else "the checkout it was run in")
@@ -101,12 +101,12 @@ def test_a_free_claim_is_refused_of_every_experiment(name: str) -> None:
     bare = committed(name)
     package = discovery.packages()[bare.identity.experiment]
     ours = replace(bare, source=source.look(rules.of(bare).scope_of(package.replace(".", "/"))))
-    claims, decision = conclusions.concluded(discovery.load(bare.identity.experiment), ours)
+    claims, decision = concluded_again.concluded(discovery.load(bare.identity.experiment), ours)
     record = replace(ours, claims=claims, decision=decision)
-    assert conclusions.check(record).status == "ok"
+    assert concluded_again.check(record).status == "ok"
     for kind in ("time", "memory", "gradient_equivalence"):
         free = Claim(kind=kind, statement="fp16 is 100 x faster on any GPU", candidates=())
-        found = conclusions.check(replace(record, claims=(*claims, free)))
+        found = concluded_again.check(replace(record, claims=(*claims, free)))
         assert found.found == "a claim that does not follow: 'fp16 is 100 x faster on any GPU'"
         assert found.status == "blocked"
 
@@ -120,20 +120,22 @@ def test_no_version_number_lets_a_claim_through(concluded: Record) -> None:
         candidates=tuple(replace(candidate, probes=None) for candidate in concluded.candidates),
         claims=(*concluded.claims, more),
     )
-    assert conclusions.check(older).status == "blocked"
+    assert concluded_again.check(older).status == "blocked"
 
 
 def test_other_sources_and_other_commands_conclude_for_themselves(concluded: Record) -> None:
     older = replace(concluded.source, digest="sha256:" + "0" * 64, commit=None, dirty=None)
-    other = conclusions.check(replace(concluded, source=older))
+    other = concluded_again.check(replace(concluded, source=older))
     assert (other.status, "with other sources" in other.found) == ("ok", True)
     assert "probe" not in other.found
-    bare = conclusions.check(replace(concluded, source=older, decision=replace(concluded.decision, code="avoid")))
+    bare = concluded_again.check(replace(concluded, source=older, decision=replace(concluded.decision, code="avoid")))
     assert (bare.status, bare.repair) == ("warning", "recompute in the checkout it was run in")
-    broken = conclusions.check(replace(concluded, source=older, workload=replace(concluded.workload, knobs={"x": 1})))
+    broken = concluded_again.check(
+        replace(concluded, source=older, workload=replace(concluded.workload, knobs={"x": 1}))
+    )
     assert (broken.status, "conclude nothing" in broken.found) == ("warning", True)
     elsewhere = replace(concluded, identity=replace(concluded.identity, experiment="conformance"))
-    assert conclusions.check(elsewhere).status == "skipped"
+    assert concluded_again.check(elsewhere).status == "skipped"
 
 
 @pytest.fixture(scope="module")
@@ -154,7 +156,7 @@ def smoke(forks: Zygote, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_claim_of_a_run_is_drawn_again_from_its_record(smoke: Path) -> None:
     record = store.read(smoke)
     assert [claim.statement for claim in record.claims if claim.statement.startswith("under dropout 0.1")]
-    found = conclusions.check(record)
+    found = concluded_again.check(record)
     assert (found.status, found.found) == ("ok", "decision recomputed, claims recomputed: 2")
 
 
@@ -176,7 +178,7 @@ def test_an_edited_answer_of_a_probe_is_found_out(
     probes["dropout_random_state"].update(answer)
     edited = tmp_path / "record.json"
     edited.write_text(json.dumps(document), encoding="utf-8")
-    found = conclusions.check(store.read(edited))
+    found = concluded_again.check(store.read(edited))
     assert (found.status, named in found.found) == ("blocked", True), found
 
 
@@ -193,5 +195,5 @@ def test_an_answer_taken_away_is_found_out(smoke: Path, answer: dict[str, Any], 
     emptied = tuple(
         replace(candidate, probes=dict.fromkeys(candidate.probes or {}, answer)) for candidate in record.candidates
     )
-    found = conclusions.check(replace(record, candidates=emptied))
+    found = concluded_again.check(replace(record, candidates=emptied))
     assert (found.status, named in found.found) == ("blocked", True), found

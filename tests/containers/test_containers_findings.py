@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from container_engine import KNOWN, base_or_skip, built, client_or_skip, own_engine, request, small_checkout, stop
 
-from tools.containers import container_command, engine, findings, naming, smoke
+from tools.containers import container_command, engine, engine_findings, naming, smoke
 from tools.environments import profile_session
 from tools.environments.errors import EXIT_USAGE, LabError
 from tools.environments.install.install_text import Narrator
@@ -49,19 +49,19 @@ WORDS = [
 
 @pytest.mark.parametrize(("said", "wanted"), WORDS)
 def test_the_engine_s_own_words_are_known(said: str, wanted: str) -> None:
-    error = findings.explain(said, "something")
+    error = engine_findings.explain(said, "something")
     assert wanted in error.wanted
     assert error.next
 
 
 def test_words_nobody_knows_are_shown_as_they_are() -> None:
-    error = findings.explain("a  new\nsentence", "the image")
+    error = engine_findings.explain("a  new\nsentence", "the image")
     assert (error.wanted, error.found) == ("the image", "a new sentence")
     assert "log" in error.next
 
 
 def test_what_a_build_step_says_of_its_own_files_is_not_taken_for_the_engine_s() -> None:
-    error = findings.build_failed("Step 1/1 : RUN x", "lab", "returned 1", ["mkdir: Permission denied"], "log")
+    error = engine_findings.build_failed("Step 1/1 : RUN x", "lab", "returned 1", ["mkdir: Permission denied"], "log")
     assert "usermod" not in error.next
     assert "mkdir: Permission denied" in error.found
 

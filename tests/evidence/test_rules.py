@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.cli import conclusions, results_verify
+from experiments.cli import concluded_again, results_verify
 from experiments.evidence import index, rules, store, superseding, verifying
 from experiments.evidence.record import Record
 from experiments.evidence.rules import v1
@@ -42,7 +42,7 @@ def test_every_version_has_its_folder_its_number_and_its_conclusions() -> None:
     folders = {path.parent.name for path in FOLDER.glob("v*/__init__.py")}
     assert {f"v{version}" for version in rules.KNOWN} <= folders
     assert {version: found.version for version, found in rules.KNOWN.items()} == {n: n for n in rules.KNOWN}
-    assert {found.conclusions for found in rules.KNOWN.values()} <= conclusions.CONCLUDE.keys()
+    assert {found.conclusions for found in rules.KNOWN.values()} <= concluded_again.CONCLUDE.keys()
     assert rules.CURRENT in rules.KNOWN.values()
 
 
@@ -54,12 +54,12 @@ def test_records_of_schema_1_0_and_1_1_are_of_version_1(path: Path, schema: str)
 
 
 def test_of_the_newest_rules_nothing_is_superseded(h200: Record) -> None:
-    found = superseding.check(h200, conclusions.again, {1: v1.RULES})
+    found = superseding.check(h200, concluded_again.again, {1: v1.RULES})
     assert (found.status, found.found) == ("ok", "version 1, the newest")
 
 
 def test_newer_rules_that_decide_the_same_are_no_warning(h200: Record) -> None:
-    found = superseding.check(h200, conclusions.again, with_next())
+    found = superseding.check(h200, concluded_again.again, with_next())
     assert (found.status, found.found) == ("ok", "version 1; version 2 decides the same")
 
 
@@ -92,7 +92,7 @@ def _claims_lower(record: Record) -> Grade:
     ids=["level", "claim", "gates", "verdict", "comparison", "noise floor"],
 )
 def test_a_newer_rule_that_decides_otherwise_is_named(h200: Record, changes: dict[str, object], named: str) -> None:
-    found = superseding.check(h200, conclusions.again, with_next(**changes))
+    found = superseding.check(h200, concluded_again.again, with_next(**changes))
     assert found.status == "warning"
     assert found.found.startswith("superseded rule: version 2 would say ")
     assert named in found.found
@@ -103,9 +103,9 @@ def test_a_decision_that_newer_rules_would_not_take_is_named(h200: Record) -> No
     faster = with_next(
         comparisons=lambda cs, qs: tuple(replace(c, verdict="faster") for c in v1.RULES.comparisons(cs, qs))
     )
-    told = list(superseding.differences(h200, rules.of(h200), faster[2], conclusions.again))
+    told = list(superseding.differences(h200, rules.of(h200), faster[2], concluded_again.again))
     assert told[-1] == "decision adopt, not inconclusive"
-    found = superseding.check(h200, conclusions.again, faster)
+    found = superseding.check(h200, concluded_again.again, faster)
     assert found.found.endswith(f"; and {len(told) - superseding.MOST_NAMED} more")
 
 
@@ -138,7 +138,7 @@ def test_other_digits_alone_supersede_nothing(h200: Record) -> None:
         wide = {word: replace(one, high=one.high * 1.001) for word, one in found.intervals.items()}
         return replace(found, intervals=wide)
 
-    assert superseding.check(h200, conclusions.again, with_next(summarise=wider)).status == "ok"
+    assert superseding.check(h200, concluded_again.again, with_next(summarise=wider)).status == "ok"
 
 
 def test_without_its_rules_nothing_of_a_record_is_called_ok_that_they_compute(h200: Record) -> None:

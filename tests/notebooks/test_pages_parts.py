@@ -13,9 +13,9 @@ from page_doors import Terminal, answer, page_with
 from sample_records import gpu_record
 
 from experiments.harness import journal
-from experiments.notebooks import child, kernel
-from experiments.notebooks.child import Ended
+from experiments.notebooks import command_child, kernel
 from experiments.notebooks.choices import Choices
+from experiments.notebooks.command_child import Ended
 from experiments.notebooks.notebook_page import prepare
 from experiments.training_mechanism.activation_checkpointing.experiment import EXPERIMENT as CHECKPOINTING
 from experiments.training_mechanism.gradient_accumulation.experiment import EXPERIMENT as ACCUMULATION
@@ -243,7 +243,7 @@ def test_a_rung_runs_only_under_a_label_of_its_own(tmp_path: Path, capsys: pytes
 def test_the_child_is_the_kernels_own_interpreter_and_answers_with_findings(tmp_path: Path) -> None:
     words = ["run", "mixed_precision_backward", "--run-mode", "dry_run", "--run-label", "a b", "--json-events"]
     heard: list[dict[str, Any]] = []
-    ended = child.experiments(words, heard.append)
+    ended = command_child.experiments(words, heard.append)
     assert (ended.code, heard) == (2, [])
     assert ended.errors.startswith("blocked run label")
 
@@ -272,10 +272,10 @@ def test_an_interrupt_reaches_the_child(monkeypatch: pytest.MonkeyPatch, tmp_pat
     )
     os.chmod(program, 0o755)
     monkeypatch.setattr(sys, "executable", str(program))
-    monkeypatch.setattr(child, "HEARD_S", 0.2)
+    monkeypatch.setattr(command_child, "HEARD_S", 0.2)
 
     def hear(event: dict[str, Any]) -> None:
         raise KeyboardInterrupt
 
-    ended = child.experiments(["run"], hear)
+    ended = command_child.experiments(["run"], hear)
     assert ended == Ended(130, "kept")

@@ -12,7 +12,7 @@ import pytest
 import torch
 from operator_bench import CPU, OperatorBench
 
-from experiments.cli.conclusions import concluded
+from experiments.cli.concluded_again import concluded
 from experiments.evidence.candidate import Candidate
 from experiments.evidence.record import Record
 from experiments.evidence.sentences import text_of

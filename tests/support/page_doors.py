@@ -9,7 +9,7 @@ from typing import Any
 
 from experiments.evidence import store
 from experiments.evidence.record import Record
-from experiments.notebooks.child import Ended, Hear
+from experiments.notebooks.command_child import Ended, Hear
 from experiments.notebooks.notebook_page import NotebookPage, prepare
 from experiments.training_mechanism.activation_checkpointing.experiment import EXPERIMENT as CHECKPOINTING
 from tools.environments.model import Check, Report

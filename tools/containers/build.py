@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tools.containers import context, engine, findings, image_text, lending, naming
+from tools.containers import context, engine, engine_findings, image_text, lending, naming
 from tools.containers.build_log import BuildLog
 from tools.containers.engine import Client
 from tools.environments.errors import LabError
@@ -167,7 +167,9 @@ def _follow(events: Sequence[Mapping[str, Any]], say: Narrator, place: Path) -> 
         _write(place, log)
     if log.error:
         say.step(log.stage, "failed", log.step, time.monotonic() - begun)
-        raise findings.build_failed(log.step or "before the first step", log.stage, log.error, log.lines, str(place))
+        raise engine_findings.build_failed(
+            log.step or "before the first step", log.stage, log.error, log.lines, str(place)
+        )
     _tell(log, len(log.stages) - 1, say, time.monotonic() - begun)
     return log
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from typing import Any
 
-from tools.containers import findings
+from tools.containers import engine_findings
 from tools.environments.errors import EXIT_USAGE, LabError
 
 ANSWER_S = 10  # for the first word: an engine that is there answers at once
@@ -72,4 +72,4 @@ def told(wanted: str, place: str = "") -> Iterator[None]:
         yield
     except (DockerException, RequestException) as error:
         said = str(getattr(error, "explanation", "") or error)
-        raise findings.explain(said, wanted, place=place) from error
+        raise engine_findings.explain(said, wanted, place=place) from error

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tools.containers import engine, findings, naming
+from tools.containers import engine, engine_findings, naming
 from tools.containers.engine import Client
 from tools.environments import profile_session
 from tools.environments.errors import LabError
@@ -117,7 +117,7 @@ def refuse_old_driver(profile: Profile, facts: gpu_facts.GpuFacts) -> None:
     except ValueError:
         return
     if below:
-        raise findings.driver_below(facts.driver, profile.gpu.driver_floor, profile.id)
+        raise engine_findings.driver_below(facts.driver, profile.gpu.driver_floor, profile.id)
 
 
 @contextmanager
@@ -180,7 +180,7 @@ def _run(container: Any, name: str, command: Sequence[str], say: Narrator) -> No
     took = time.monotonic() - began
     if code != 0:
         say.step(name, "failed", f"exit code {code}", took)
-        last = "".join(f"\n         {line[:200]}" for line in lines[-findings.LAST_LINES :])
+        last = "".join(f"\n         {line[:200]}" for line in lines[-engine_findings.LAST_LINES :])
         raise LabError(
             wanted=f"{name} to pass inside the image",
             found=f"it ended with {code}{last}",

@@ -12,8 +12,8 @@ import torch
 from experiments.harness.device.busy_time import busy_ms
 from experiments.harness.device.device import ComputeDevice
 from experiments.harness.launch.outcome import EnterPhase
+from experiments.kinds.operator.answers import OperatorMeasureAnswer
 from experiments.kinds.operator.operation import Operation
-from experiments.kinds.operator.operator_answers import OperatorMeasureAnswer
 from experiments.kinds.operator.operator_workload import OperatorWorkload
 from experiments.kinds.operator.work_counter import count
 

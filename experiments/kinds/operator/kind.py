@@ -16,9 +16,9 @@ from experiments.harness.kind import Findings, KindWithoutSubject
 from experiments.harness.kind_options import KindOption
 from experiments.harness.kind_words import KindWords
 from experiments.harness.schedule import Task
-from experiments.kinds.operator import operator_findings, operator_workload
-from experiments.kinds.operator.operator_answers import OperatorGateAnswer, OperatorMeasureAnswer
-from experiments.kinds.operator.operator_findings import EXACT, SeenCall
+from experiments.kinds.operator import findings, operator_workload
+from experiments.kinds.operator.answers import OperatorGateAnswer, OperatorMeasureAnswer
+from experiments.kinds.operator.findings import EXACT, SeenCall
 from experiments.kinds.operator.operator_sentences import SENTENCES
 from experiments.kinds.operator.operator_workload import OperatorWorkload
 
@@ -46,7 +46,7 @@ class OperatorKind(KindWithoutSubject[OperatorWorkload, OperatorGateAnswer, Oper
     workload = OperatorWorkload
     gate_answer = OperatorGateAnswer
     measure_answer = OperatorMeasureAnswer
-    child = "experiments.kinds.operator.operator_child"
+    child = "experiments.kinds.operator.child"
     options: ClassVar[tuple[KindOption, ...]] = tuple(
         KindOption(f"--{knob.replace('_', '-')}", metavar="N", type=int) for knob in SHAPE
     )
@@ -71,7 +71,7 @@ class OperatorKind(KindWithoutSubject[OperatorWorkload, OperatorGateAnswer, Oper
 
     def wanted(self, role: Role) -> tuple[str, ...]:
         """Finite numbers, the float64 value and the declared work of all; the baseline's output of the others."""
-        return operator_findings.wanted(role)
+        return findings.wanted(role)
 
     def references(self, workload: OperatorWorkload) -> tuple[CandidateSpec, ...]:
         """The float64 output."""
@@ -87,11 +87,11 @@ class OperatorKind(KindWithoutSubject[OperatorWorkload, OperatorGateAnswer, Oper
 
     def findings(self, seen: SeenCall) -> Findings:
         """Samples, memory, gates and what was counted."""
-        return operator_findings.findings(seen)
+        return findings.findings(seen)
 
     def marks(self, seen: SeenCall, candidate: Candidate) -> tuple[str, ...]:
         """`launch_bound`."""
-        return operator_findings.marks(candidate)
+        return findings.marks(candidate)
 
 
 KIND = OperatorKind(WORDS)

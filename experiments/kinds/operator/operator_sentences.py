@@ -1,4 +1,4 @@
-"""What `operator_concluding` says, as templates by code: sentences that the kind's experiments have in common.
+"""What `concluding` says, as templates by code: sentences that the kind's experiments have in common.
 
 A template that a committed record names keeps its words; another wording is another code.
 """

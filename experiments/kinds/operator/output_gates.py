@@ -1,6 +1,6 @@
 """The reference task and the gate task, inside a child: one call, compared with float64 and with the baseline.
 
-Errors are only measured here; whether they pass is for `operator_findings`, in the parent.
+Errors are only measured here; whether they pass is for `findings`, in the parent.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from torch import Tensor
 from experiments.harness import reference
 from experiments.harness.finiteness import finite_or_none
 from experiments.harness.launch.outcome import EnterPhase
+from experiments.kinds.operator.answers import ExactAnswer, OperatorGateAnswer, OutputDistance
 from experiments.kinds.operator.operation import Exact, Operation, OperatorContext
-from experiments.kinds.operator.operator_answers import ExactAnswer, OperatorGateAnswer, OutputDistance
 from experiments.kinds.operator.work_counter import count
 
 EXACT, DENSE, CANCELLED = "float64", "dense", "cancelled.txt"

@@ -160,7 +160,8 @@ def test_kill_the_real_install(real: Checkout, number: int) -> None:
     step, longest = [("torch", 1.0), ("training-mechanism", 2.0)][number % 2]
     delay = draw(1000, number).uniform(0.05, longest)
     told = f"--seed {CURRENT.seed}: {step} after {delay:.3f} s"
-    arguments = ("--backend", "uv", *(["--recreate"] if number else []))
+    there = real.prefix("llm_train_cpu").exists()  # left by another number: tests run in any order
+    arguments = ("--backend", "uv", *(["--recreate"] if there else []))
     (real.state("llm_train_cpu") / "journal.jsonl").unlink(missing_ok=True)
     child = real.start_to_kill(*arguments, profile="TRAIN-CPU", offline=False)
     assert real.wait_for("start", step, child, name="llm_train_cpu"), told

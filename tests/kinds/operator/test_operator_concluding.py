@@ -10,7 +10,7 @@ from experiments.evidence.candidate import Candidate, Checks, Failure, Gate, Mem
 from experiments.evidence.rules import CURRENT
 from experiments.harness.experiment import DeviceFacts, Observed
 from experiments.harness.gates_held import gates_hold
-from experiments.kinds.operator import operator_concluding as concluding
+from experiments.kinds.operator import concluding
 from experiments.kinds.operator.kind import KIND
 from experiments.kinds.operator.operator_workload import OperatorWorkload
 

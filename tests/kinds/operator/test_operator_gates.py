@@ -16,10 +16,10 @@ from experiments.evidence.codec import to_json
 from experiments.harness import candidate_results
 from experiments.harness.launch.outcome import Outcome
 from experiments.harness.schedule import Task
+from experiments.kinds.operator.answers import OperatorMeasureAnswer
+from experiments.kinds.operator.findings import work_gate
 from experiments.kinds.operator.kind import KIND
 from experiments.kinds.operator.operation import Operation
-from experiments.kinds.operator.operator_answers import OperatorMeasureAnswer
-from experiments.kinds.operator.operator_findings import work_gate
 from experiments.quantization.int8_weight_product.experiment import EXPERIMENT
 
 DEQUANTISED, AFTER, CONTROL = "int8 dequantised", "int8 scaled after", "int8 neighbour's scale"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from experiments.evidence.conclusion import Claim, Decision
 from experiments.evidence.sentences import claim, decision, say
 from experiments.harness.gates_held import able, gates_hold
-from experiments.kinds.operator.operator_concluding import Calls, equivalence, peaks, prevents, times, weighed
+from experiments.kinds.operator.concluding import Calls, equivalence, peaks, prevents, times, weighed
 from experiments.kinds.operator.template.sentences import SENTENCES
 
 

@@ -9,7 +9,7 @@ from experiments.evidence.candidate import Candidate, Checks, Gate, Memory, Samp
 from experiments.evidence.vocabulary import JsonValue, Mark, Role
 from experiments.harness.kind import Answered, Findings, Seen
 from experiments.harness.readings import largest
-from experiments.kinds.operator.operator_answers import OperatorGateAnswer, OperatorMeasureAnswer, OutputDistance
+from experiments.kinds.operator.answers import OperatorGateAnswer, OperatorMeasureAnswer, OutputDistance
 from experiments.kinds.operator.operator_workload import OperatorWorkload
 from experiments.kinds.operator.product_bounds import product_bound
 

@@ -7,8 +7,8 @@ from experiments.harness.launch.outcome import EnterPhase
 from experiments.harness.task_context import common
 from experiments.harness.tasks import Job
 from experiments.kinds.operator import call_timing, output_gates
+from experiments.kinds.operator.answers import ExactAnswer, OperatorGateAnswer, OperatorMeasureAnswer
 from experiments.kinds.operator.operation import OperatorContext, builder, exact_of
-from experiments.kinds.operator.operator_answers import ExactAnswer, OperatorGateAnswer, OperatorMeasureAnswer
 
 
 class OperatorChild(ChildSide[OperatorContext, OperatorGateAnswer, OperatorMeasureAnswer]):
