@@ -64,6 +64,8 @@ LOADER_ONLY = [
     r"a template or profile that exists",
     r"the field '\w+'(, here or in what it extends)?",
     r"a topic of this registry",
+    r"documents of its own for each topic",
+    r"two documents of a generated topic, each written whole",
     r"a capability of the table",
     r"an id of its own for the companion",
     r"cuda130 in layer cuda alone",
