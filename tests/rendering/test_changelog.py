@@ -47,6 +47,7 @@ def test_a_good_fragment_has_no_finding(tmp_path: Path) -> None:
         ("a", "### Added\n\n- A thing.\n\n### Added\n\n- Another.\n", 5, "here twice"),
         ("a", "### Added\n\n- A thing,\nnot indented.\n", 4, "the two blanks"),
         ("a", "### Added\n\n  indented before any entry\n", 3, "the two blanks"),
+        ("a", "### Added\n\n- One.\n- \n", 4, "this entry is empty"),
         ("a", "### Added\n\n- See [it](../docs/guide.md).\n", 3, "write it from the root"),
     ],
 )
@@ -64,6 +65,27 @@ def test_bytes_that_are_no_text_are_a_finding(tmp_path: Path) -> None:
     root = checkout(tmp_path)
     (root / "changelog.d" / "a.md").write_bytes(b"\xff\xfe")
     assert [finding.message for finding in changelog.check(root)] == ["a fragment is text in UTF-8"]
+
+
+def test_a_folder_is_a_finding_since_no_release_looks_into_it(tmp_path: Path) -> None:
+    root = checkout(tmp_path)
+    (root / "changelog.d" / "sub").mkdir()
+    (root / "changelog.d" / "sub" / "a.md").write_text(GOOD)
+    assert [(found.path.name, found.message[:30]) for found in changelog.check(root)] == [
+        ("sub", "a folder is never released: pu")
+    ]
+    with pytest.raises(LabError, match=r"changelog\.d/sub:1"):
+        changelog.release(root, "0.2.0", "2026-12-01")
+    assert (root / "changelog.d" / "sub" / "a.md").read_text() == GOOD
+
+
+def test_a_release_keeps_the_paragraphs_and_the_code_of_an_entry(tmp_path: Path) -> None:
+    entry = "- One thing.\n\n  Its second paragraph.\n\n  ```python\n  a = 1\n\n\n  b = 2\n  ```"
+    root = checkout(tmp_path, a=f"### Added\n\n{entry}\n\n- Another.\n\n\n### Fixed\n\n- A fault.\n")
+    assert changelog.check(root) == []
+    changelog.release(root, "0.2.0", "2026-12-01")
+    text = (root / "CHANGELOG.md").read_text()
+    assert f"### Added\n\n{entry}\n- Another.\n\n### Fixed\n\n- A fault.\n\n## 0.1.0" in text
 
 
 def test_lint_sees_the_fragments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -191,6 +191,34 @@ def test_check_tells_and_sync_mends(tmp_path: Path) -> None:
     ]
 
 
+def test_a_page_written_by_hand_is_never_replaced_by_a_generated_one(tmp_path: Path) -> None:
+    sample(tmp_path)
+    page = write(tmp_path, "docs/quantization/experiment_assets.md", "# Mine\n")
+    for _ in range(2):
+        found = [finding for finding in command.sync(tmp_path)[1] if finding.path == page]
+        assert [finding.message for finding in found] == [command.BY_HAND]
+        assert page.read_text() == "# Mine\n"
+    assert command.BY_HAND in {finding.message for finding in command.check(tmp_path, with_links=False)}
+    assert topic_pages.NOTE in page.with_name("experiment_assets.zh.md").read_text()
+
+
+def test_a_generated_asset_page_has_a_row_for_each_experiment_of_each_profile(tmp_path: Path) -> None:
+    sample(tmp_path)
+    command.sync(tmp_path)
+    text = (tmp_path / "docs" / "quantization" / "experiment_assets.md").read_text()
+    for profile in ("Q-CUDA-MECHANISM", "Q-CUDA130-MECHANISM"):
+        (row,) = [line for line in text.splitlines() if line.startswith(f"| `{profile}` | `int8_weight_product` |")]
+        assert "not measured" in row
+        assert row.split(" | ")[2]  # its workloads
+
+
+def test_the_rows_of_a_profile_want_one(known: registry.Registry, tmp_path: Path) -> None:
+    makers = result_parts.makers(known, tmp_path)
+    for wrong in ((), ("NO-SUCH",), ("TRAIN-CPU", "Q-CUDA-MECHANISM")):
+        with pytest.raises(ValueError, match="wants a profile"):
+            makers["profile-results"](wrong, tmp_path / "a.md")
+
+
 def test_the_documents_of_this_checkout_hold() -> None:
     child = subprocess.run(
         [sys.executable, "-m", "tools.rendering", "check", "--links"],

@@ -29,6 +29,7 @@ from tools.rendering import (
 from tools.rendering.document_finding import Finding
 
 MEND = "run: invoke assets.sync"
+BY_HAND = 'written by hand, and "generated": true of its topic would replace it: take that out, or move the page away'
 _NOT_OURS = {".git", ".nox", ".envs", ".venv", "runs", "node_modules", "build"}
 
 
@@ -44,10 +45,17 @@ def wanted(root: Path) -> tuple[dict[Path, str], list[Finding]]:
     known = registry.load(root)
     makers = profile_tables.makers(known, root) | result_parts.makers(known, root) | contract_parts.makers()
     makers |= fault_parts.makers(root) | template_parts.makers(root)
-    texts: dict[Path, str] = (
-        dict(topic_pages.pages(known, root)) | image_text.files(known, root) | cnb_text.files(known, root)
-    )
+    texts: dict[Path, str] = image_text.files(known, root) | cnb_text.files(known, root)
     findings: list[Finding] = []
+    for path, text in topic_pages.pages(known, root).items():
+        if path.exists() and topic_pages.NOTE not in path.read_text(encoding="utf-8"):
+            findings.append(Finding(path, 1, BY_HAND))
+            continue
+        renewed, wrong = blocks.renewed(path, text, makers)
+        if not wrong:
+            texts[path] = renewed
+        elif not path.exists():
+            findings += wrong  # of a page that is there the loop below says it, by the page's own lines
     for path in documents(root):
         if path in texts:
             continue

@@ -37,7 +37,9 @@ def fragments(root: Path) -> list[Path]:
 
 def check(root: Path) -> list[Finding]:
     """What is wrong with the fragments, by file and line."""
-    return [finding for path in fragments(root) for finding in _check(path)]
+    folders = sorted(path for path in (root / FOLDER).glob("*") if path.is_dir())
+    nested = [Finding(path, 1, f"a folder is never released: put its fragments into {FOLDER}/") for path in folders]
+    return nested + [finding for path in fragments(root) for finding in _check(path)]
 
 
 def _check(path: Path) -> Iterator[Finding]:
@@ -62,6 +64,8 @@ def _check(path: Path) -> Iterator[Finding]:
             seen.add(kind)
         elif line.startswith("- ") and kind:
             filled = True
+            if not line[1:].strip():
+                yield Finding(path, number, "this entry is empty")
         elif line.strip() and not (line.startswith("  ") and filled):
             yield Finding(path, number, "this is no section, no `- ` entry, and not the two blanks that continue one")
     if not filled:
@@ -89,13 +93,13 @@ def release(root: Path, version: str, date: str) -> Path:
     if any(line.startswith(f"## {version} ") for line in text.splitlines()):
         fix = "choose the next version; if that release was interrupted, remove the fragments it left behind"
         raise LabError(f"a version that {CHANGELOG} lacks", version, fix, where=CHANGELOG)
+    wrong = check(root)
+    if wrong:
+        raise LabError("fragments that hold", wrong[0].to_text(root), "fix it, then: invoke assets.check", where=FOLDER)
     if not found:
         raise LabError(
             "fragments to release", f"none in {FOLDER}/", "write one: CONTRIBUTING.md says how", where=FOLDER
         )
-    wrong = check(root)
-    if wrong:
-        raise LabError("fragments that hold", wrong[0].to_text(root), "fix it, then: invoke assets.check", where=FOLDER)
     head, mark, older = text.partition("\n## ")
     parts = [head.rstrip("\n"), heading, _sections(found), *([f"## {older}".rstrip("\n")] if mark else [])]
     aside = target.with_suffix(".new")
@@ -107,15 +111,23 @@ def release(root: Path, version: str, date: str) -> Path:
 
 
 def _sections(found: list[Path]) -> str:
-    """All entries, by kind in the order of KINDS, and within one by the fragment's name."""
+    """All entries, by kind in the order of KINDS, and within one by the fragment's name.
+
+    Blank lines inside an entry are kept: they part its paragraphs, or belong to its code. Those between entries go.
+    """
     entries: dict[str, list[str]] = {kind: [] for kind in KINDS}
     for path in found:
-        kind = ""
+        kind, blank = "", 0
         for line in path.read_text(encoding="utf-8").splitlines():
+            if not line.strip():
+                blank += 1
+                continue
             if line.startswith("### "):
                 kind = line.removeprefix("### ").strip()
-            elif line.strip():
-                entries[kind].append(line.rstrip())
+            else:
+                inside = blank if line.startswith("  ") else 0
+                entries[kind] += [*[""] * inside, line.rstrip()]
+            blank = 0
     return "\n\n".join(f"### {kind}\n\n" + "\n".join(lines) for kind, lines in entries.items() if lines)
 
 

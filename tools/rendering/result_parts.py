@@ -17,6 +17,7 @@ from experiments.cli.showing import own_table
 from experiments.evidence import index, record_text
 from experiments.evidence.index import Entry, Row
 from experiments.evidence.record import Record
+from tools.environments.model import Profile
 from tools.environments.registry.registry import Registry
 from tools.rendering import conformance_parts
 from tools.rendering.blocks import Language, Maker, language
@@ -42,6 +43,7 @@ def makers(registry: Registry, root: Path) -> dict[str, Maker]:
     return {
         "result": lambda arguments, path: result(entries, arguments, path),
         "result-index": lambda arguments, path: rows(registry, entries, arguments, path),
+        "profile-results": lambda arguments, path: profile_rows(registry, entries, arguments, path),
         **conformance_parts.makers(entries, registry),
     }
 
@@ -74,10 +76,20 @@ def result(entries: Sequence[Entry], arguments: Sequence[str], path: Path) -> st
 
 def rows(registry: Registry, entries: Sequence[Entry], arguments: Sequence[str], path: Path) -> str:
     """Every profile of `TOPIC` with each experiment and workload registered for it, measured or not."""
-    lang = language(path)
     if len(arguments) != 1 or arguments[0] not in registry.topics:
         raise ValueError(f"result-index wants a topic, one of {', '.join(registry.topics)}")
-    members = [profile for profile in registry.profiles.values() if profile.topic == arguments[0]]
+    return _rows([each for each in registry.profiles.values() if each.topic == arguments[0]], entries, path)
+
+
+def profile_rows(registry: Registry, entries: Sequence[Entry], arguments: Sequence[str], path: Path) -> str:
+    """The same rows of one `PROFILE`."""
+    if len(arguments) != 1 or arguments[0] not in registry.profiles:
+        raise ValueError(f"profile-results wants a profile, found {' '.join(arguments) or 'nothing'}")
+    return _rows([registry.profiles[arguments[0]]], entries, path)
+
+
+def _rows(members: Sequence[Profile], entries: Sequence[Entry], path: Path) -> str:
+    lang = language(path)
     order = {profile.id: place for place, profile in enumerate(members)}
     found = [row for row in index.rows(wanted(members), entries) if row.profile in order]
     ordered = sorted(found, key=lambda row: (order[row.profile], row.experiment))

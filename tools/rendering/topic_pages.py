@@ -13,11 +13,12 @@ from tools.environments.registry.registry import Registry, Topic
 from tools.rendering.blocks import Language
 from tools.rendering.profile_tables import facts
 
+NOTE = "<!-- Generated from requirements/environment-profiles.json by `invoke assets.sync`: edits here are lost. -->"
 LANGUAGES: tuple[Language, ...] = ("en", "zh")
 
 
 def pages(registry: Registry, root: Path) -> dict[Path, str]:
-    """Path and text of every generated page."""
+    """Path and text of every generated page; what comes from records is a generated part in it, and still empty."""
     made: dict[Path, str] = {}
     for topic in registry.topics.values():
         if not topic.generated:
@@ -58,7 +59,10 @@ def _assets(registry: Registry, topic: Topic, members: list[Profile], lang: Lang
         "zh": "该 Profile 还没有登记判断：目前只提供环境。它不做测量。",
     }[lang]
     for profile in members:
-        listed = "\n".join(f"- `{name}`" for name in (*profile.experiments, *profile.judgements))
+        listed = "\n".join(f"- `{name}`" for name in profile.judgements)
+        if profile.experiments:
+            part = f"profile-results {profile.id} -->"
+            listed = f"<!-- begin: {part}\n<!-- end: {part}"
         none = unjudged if profile.layer == "delivery" else nothing
         parts += [f"## {profile.id}", _purpose(profile, lang), listed or none]
     return "\n\n".join(parts) + "\n"
@@ -69,9 +73,6 @@ def _header(topic: Topic, this: str, other: str, lang: Language) -> str:
     depth = "../" * len(here.relative_to("docs").parts)
     twin, guide = Path(_twin(this, "zh" if lang == "en" else "en")).name, f"{depth}guide.md"
     beside = Path(_twin(other, lang)).name
-    note = (
-        "<!-- Generated from requirements/environment-profiles.json by `invoke assets.sync`: edits here are lost. -->"
-    )
     words = {"en": ("中文", "guide"), "zh": ("English", "使用指南")}[lang]
     second = {
         ("en", True): "experiment assets",
@@ -79,7 +80,7 @@ def _header(topic: Topic, this: str, other: str, lang: Language) -> str:
         ("zh", True): "实验资产",
         ("zh", False): "Quickstart",
     }[(lang, this == topic.quickstart)]
-    return f"{note}\n\n[{words[0]}]({twin}) · [{second}]({beside}) · [{words[1]}]({_twin(guide, lang)})"
+    return f"{NOTE}\n\n[{words[0]}]({twin}) · [{second}]({beside}) · [{words[1]}]({_twin(guide, lang)})"
 
 
 def _commands(profile: Profile, lang: Language) -> str:

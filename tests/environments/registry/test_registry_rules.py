@@ -301,3 +301,31 @@ def test_a_new_profile_is_one_entry() -> None:
 @pytest.mark.parametrize(("build", "cuda"), [("cpu", None), ("cu128", "12.8"), ("cu129", "12.9"), ("cu130", "13.0")])
 def test_the_cuda_version_in_a_builds_name(build: str, cuda: str | None) -> None:
     assert cuda_of(build) == cuda
+
+
+@pytest.mark.parametrize(
+    ("field", "owner", "page"),
+    [
+        ("quickstart", "quantization", "quickstart"),
+        ("assets", "basics", "assets"),
+        ("assets", "parallelism", "quickstart"),
+    ],
+)
+def test_a_document_that_another_topic_has_is_refused(field: str, owner: str, page: str) -> None:
+    """Otherwise the page of one would be written over the other's, and nothing would say so."""
+
+    def change(document: dict[str, Any]) -> None:
+        taken = document["topics"][owner][page]
+        document["topics"]["later"] = {**document["topics"]["quantization"], **fresh, field: taken}
+
+    fresh = {"quickstart": "docs/later/quickstart.md", "assets": "docs/later/assets.md"}
+    error = refused(change)
+    assert error.where == f"requirements/environment-profiles.json#/topics/later/{field}"
+    assert error.found.endswith(f"which belongs to {owner}")
+
+
+def test_a_generated_topic_has_two_documents() -> None:
+    def change(document: dict[str, Any]) -> None:
+        document["topics"]["quantization"]["assets"] = document["topics"]["quantization"]["quickstart"]
+
+    assert "two documents" in refused(change).wanted

@@ -12,6 +12,7 @@ from pathlib import Path
 from tools.environments.registry import companions
 from tools.environments.registry.companions import refuse_at
 from tools.environments.registry.families import IMPLIED
+from tools.environments.registry.shape import refuse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +23,17 @@ ONE_CARD = "one card never stands as evidence for several"
 
 
 def check_references(document: Document, entries: Mapping[str, RegistryEntry]) -> None:
-    """Refuse (LabError) a name that leads nowhere: a topic, a capability."""
+    """Refuse (LabError) a name that leads nowhere, a topic or a capability, and a document that two topics claim."""
+    owners: dict[str, str] = {}
+    for topic, fields in document["topics"].items():
+        for field, page in (("quickstart", fields["quickstart"]), ("assets", fields["assets"])):
+            owner = owners.setdefault(page, topic)
+            if owner != topic:
+                found = f"{page!r}, which belongs to {owner}"
+                refuse(f"/topics/{topic}/{field}", "documents of its own for each topic", found, "name another one")
+        if fields["generated"] and fields["quickstart"] == fields["assets"]:
+            rule = "two documents of a generated topic, each written whole"
+            refuse(f"/topics/{topic}/assets", rule, f"{fields['assets']!r} for both", "name another one")
     families = document["isolation"]["families"]
     for entry in entries.values():
         if entry["topic"] not in document["topics"]:
