@@ -79,6 +79,8 @@ def tests(session: nox.Session) -> None:
 @nox.session(default=False)
 def full(session: nox.Session) -> None:
     """全量 · all tests twice in random order, races twenty times, five seeds, tools/environments covered to 95 %"""
+    if session.posargs:
+        session.error(f"full takes no arguments: nox -s tests -- --stage full {' '.join(session.posargs)}\n{ENDS}")
     install_checks(session)
     session.run("coverage", "erase")
     failed: list[str] = []
@@ -95,8 +97,9 @@ def full(session: nox.Session) -> None:
 
     covered, again, *others = SEEDS
     part("the suite, covered", "coverage", "run", "-m", "pytest", *drawn(covered), "--shuffle")
-    # Tests kill children at random moments: one that was writing just then leaves a file without content.
-    part("coverage data", "coverage", "combine", "--quiet", PYTHONWARNINGS="ignore")
+    part(
+        "coverage data", "coverage", "combine", "--quiet"
+    )  # says which file a killed child has torn, and leaves it out
     floor = [f"--include={COVERED}", f"--fail-under={COVERAGE_FLOOR}", "--skip-covered"]
     part("the coverage floor", "coverage", "report", *floor)
     part("the suite in another order", "python", "-m", "pytest", *drawn(again), "--shuffle")
@@ -180,7 +183,7 @@ def script(session: nox.Session, python: str, arguments: list[str]) -> None:
 
 @contextlib.contextmanager
 def plainly(session: nox.Session) -> Iterator[None]:
-    """End the session with the three lines of an error that a user can mend."""
+    """End the session with the three lines of an error that a user can fix."""
     try:
         yield
     except LabError as error:

@@ -127,7 +127,7 @@ def verify_gpu(_: Context, profile: str = "TRAIN-CUDA-MECHANISM", options: str =
 
 @task
 def conformance(_: Context, profile: str = "TRAIN-CPU", options: str = "") -> None:
-    """Hold the ten pages of Part 02 against the mature frameworks; all must have passed."""
+    """Check the hand-written pages of the profile's topic against the mature frameworks; all must pass."""
     in_environment(profile, options, [*profile_session.OWN_COMMANDS["conformance"], "--profile", profile])
 
 

@@ -1,7 +1,7 @@
 """How the benchmarks measure: whole processes, pairs taken in turn within one run, medians.
 
 A time alone says more about the machine than about the program. So a command is timed beside what a user would run
-instead, both in each round and in alternating order, and the ratio of the medians is what is held against a limit.
+instead, both in each round and in alternating order, and the ratio of the medians is what is checked against a limit.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Argv = Sequence[str]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the table. `value` is held against `limit`, in `unit` ("x", "s", "GiB"); None where there is none."""
+    """One line of the table. `value`, in `unit` ("x", "s", "GiB"), at most `limit`; None where there is none."""
 
     name: str
     value: float

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,17 +34,30 @@ class Lane:
 
 
 def load(table: Path = TABLE) -> tuple[Lane, ...]:
-    """The lanes in the order of the table."""
-    listed = tomllib.loads(table.read_text(encoding="utf-8"))["lane"]
-    return tuple(
-        Lane(
-            entry["name"],
-            entry.get("markers", ()),
-            entry.get("paths", ()),
-            {stage: entry[stage] for stage in ("gate", "full")},
-        )
-        for entry in listed
-    )
+    """The lanes in the order of the table. pytest.UsageError names what is wrong with it, before any test runs."""
+    try:
+        listed = tomllib.loads(table.read_text(encoding="utf-8"))["lane"]
+    except (OSError, ValueError, KeyError) as error:
+        raise pytest.UsageError(f"{table}: wanted a TOML file with [[lane]] tables; found {error!r}") from None
+    lanes = tuple(_lane(entry, f"{table}: lane {number}") for number, entry in enumerate(listed, 1))
+    if not lanes or "*" not in lanes[-1].paths:
+        raise pytest.UsageError(f'{table}: wanted a last lane with paths = ["*"], for every test that no other holds')
+    return lanes
+
+
+def _lane(entry: dict[str, Any], where: str) -> Lane:
+    name = entry.get("name")
+    if not isinstance(name, str) or not name:
+        raise pytest.UsageError(f"{where}: wanted a name; found {name!r}")
+    named = {key: entry.get(key, []) for key in ("markers", "paths")}
+    for key, value in named.items():
+        if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+            raise pytest.UsageError(f"{where} ({name}): wanted a list of words as {key}; found {value!r}")
+    budget = {stage: entry.get(stage) for stage in ("gate", "full")}
+    for stage, seconds in budget.items():
+        if not isinstance(seconds, int) or isinstance(seconds, bool) or seconds <= 0:
+            raise pytest.UsageError(f"{where} ({name}): wanted whole seconds as {stage}; found {seconds!r}")
+    return Lane(name, named["markers"], named["paths"], budget)
 
 
 def path_of(nodeid: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -190,3 +191,27 @@ def test_the_shuffle_is_not_python_s_own_state() -> None:
     random.seed(5)
     order(3)
     assert random.random() == before
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        (None, "No such file"),
+        ("[[lane", "TOMLDecodeError"),
+        ("[stage]\ngate = 1\n", "KeyError"),
+        ('[[lane]]\ngate = 1\nfull = 1\npaths = ["*"]\n', "lane 1: wanted a name"),
+        (
+            '[[lane]]\nname = "unit"\ngate = "140"\nfull = 1\npaths = ["*"]\n',
+            "lane 1 (unit): wanted whole seconds as gate",
+        ),
+        ('[[lane]]\nname = "unit"\ngate = 1\nfull = 0.5\npaths = ["*"]\n', "as full; found 0.5"),
+        ('[[lane]]\nname = "unit"\ngate = 1\nfull = 1\npaths = "*"\n', "a list of words as paths"),
+        ('[[lane]]\nname = "unit"\ngate = 1\nfull = 1\npaths = ["a*"]\n', "a last lane"),
+    ],
+)
+def test_a_table_of_lanes_that_is_wrong_is_named_before_any_test(tmp_path: Path, text: str | None, named: str) -> None:
+    table = tmp_path / "lanes.toml"
+    if text is not None:
+        table.write_text(text)
+    with pytest.raises(pytest.UsageError, match=re.escape(named)):
+        lanes.load(table)

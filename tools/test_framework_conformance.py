@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Hold the hand-written mechanisms of a topic's pages against PyTorch and the frameworks that the topic names.
+"""Check the hand-written mechanisms of a topic's pages against PyTorch and the frameworks that the topic names.
 
     python tools/test_framework_conformance.py --topic training_mechanism --profile TRAIN-CPU --require-passed
 

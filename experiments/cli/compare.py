@@ -17,7 +17,7 @@ def add_parser(subparsers: Any) -> None:
     """The command and its options."""
     parser = subparsers.add_parser("compare", help="two records of the same thing, side by side")
     parser.add_argument("first", metavar="A", help="run label, record file or run folder")
-    parser.add_argument("second", metavar="B", help="the one held against A")
+    parser.add_argument("second", metavar="B", help="the one checked against A")
     parser.add_argument(
         "--across", metavar="FIELD", help=f"the one field that may differ: {', '.join(comparing.FIELDS)}"
     )

@@ -36,7 +36,7 @@ def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser("run", help=about, description=about, epilog=SEVERAL)
     parser.add_argument("names", metavar="NAME", nargs="+", help="an experiment, or several: see `list`")
     parser.add_argument("--workload", help="a registered workload (default: smoke)")
-    parser.add_argument("--profile", metavar="ID", help="the profile to be held against")
+    parser.add_argument("--profile", metavar="ID", help="the profile to be checked against")
     parser.add_argument("--run-mode", choices=("cpu_mechanism", "real_gpu", "dry_run"))
     parser.add_argument("--run-label", metavar="LABEL", help="a new label; without it: date and a letter")
     parser.add_argument("--resume", metavar="LABEL", help="go on with an interrupted run of one experiment")

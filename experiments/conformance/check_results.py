@@ -42,7 +42,7 @@ class MutantResult:
 
 @dataclass(frozen=True, slots=True)
 class PageResult:
-    """One page: its checks, its mutants, and the framework versions they were held against."""
+    """One page: its checks, its mutants, and the framework versions they were checked against."""
 
     page: str
     checks: tuple[CheckResult, ...]

@@ -45,7 +45,7 @@ def main(arguments: Sequence[str], preflight: Preflight | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog=PROGRAM, description="Hold the hand-written mechanisms against frameworks.")
+    parser = argparse.ArgumentParser(prog=PROGRAM, description="Check the hand-written mechanisms against frameworks.")
     topics = ", ".join(topic.name for topic in catalogue.topics())
     parser.add_argument(
         "--topic", metavar="T", help=f"whose pages: {topics} (default: the profile's topic, or the only one with pages)"
@@ -92,7 +92,7 @@ def _run(options: argparse.Namespace, preflight: Preflight) -> int:
     frameworks = running.prepare(topic, ranges)
     tell = (lambda line: None) if options.json else print
     where = "outside any profile" if profile is None else profile.id
-    tell(f"{where} · {topic} · {len(choice.pages)} pages · held against {running.named(frameworks)}")
+    tell(f"{where} · {topic} · {len(choice.pages)} pages · checked against {running.named(frameworks)}")
     found = running.run(
         choice.pages,
         frameworks,

@@ -31,7 +31,7 @@ class Trial:
 class PageCheck:
     """One value check. `ours` and `theirs` name both sides in a message.
 
-    `needs` names the frameworks beside torch that it is held against, of those in the topic's topic.toml. `examples`
+    `needs` names the frameworks beside torch that it is checked against, of those in the topic's topic.toml. `examples`
     bounds the drawn cases; a check without free choices takes one.
     """
 

@@ -51,9 +51,9 @@ def again(page: str) -> str:
 
 
 def summary(run: RunResult) -> str:
-    """`10 of 10 pages passed · held against torch 2.13.0+cpu, ...`."""
+    """`10 of 10 pages passed · checked against torch 2.13.0+cpu, ...`."""
     passed = sum(page.status == "passed" for page in run.pages)
-    return f"{run.status} · {passed} of {len(run.pages)} pages passed · held against {run.held_against}"
+    return f"{run.status} · {passed} of {len(run.pages)} pages passed · checked against {run.held_against}"
 
 
 def to_json(run: RunResult, record: str | None, level: str | None) -> dict[str, Any]:

@@ -36,7 +36,7 @@ class Backend:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileFacts:
-    """Which profile the run was held against, and the preflight report that was true when it began."""
+    """Which profile the run was checked against, and the preflight report that was true when it began."""
 
     id: Annotated[str, Pattern(r"^[A-Z][A-Z0-9-]{1,63}$")]
     registry_digest: Digest

@@ -1,7 +1,7 @@
 """Is a stored record still true? Everything that can be computed again is, and each question gets an answer.
 
 Reading a record already validates and grades it (`store`); here its sums are made anew from the samples, its workload
-is held against the registered one, its sources against the commits of this repository, its texts against privacy.
+is checked against the registered one, its sources against the commits of this repository, its texts against privacy.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A Qwen2 forward written out in float64 from end to end: the oracle that gradients are held against.
+"""A Qwen2 forward written out in float64 from end to end: the oracle that gradients are checked against.
 
 Transformers' own `.double()` keeps the norm, the rotary angles and the loss in fp32, so its gradients are good to 1e-7
 only. Here every operation is float64 and autograd supplies the backward. With hidden width h, head width d:

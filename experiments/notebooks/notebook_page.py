@@ -134,7 +134,7 @@ class NotebookPage:
         )
 
     def _allowed(self) -> Profile:
-        """The profile to be held against. Raises the refusal where nothing may run."""
+        """The profile to be checked against. Raises the refusal where nothing may run."""
         if self.refusal is not None:
             raise self.refusal
         assert self.profile is not None  # prepare() refuses where it finds none

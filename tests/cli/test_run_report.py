@@ -59,7 +59,7 @@ def test_a_baseline_alone_has_no_picture_and_says_so(tmp_path: Path, capsys: pyt
     record = cpu_record(candidates=cpu_record().candidates[:1])
     tell(EXPERIMENT, Finished(record, tmp_path), as_json=False)
     out = capsys.readouterr().out
-    assert "picture  not drawn: no candidate was held against the baseline → compare formats" in out
+    assert "picture  not drawn: no candidate was checked against the baseline → compare formats" in out
     assert "next     python -m experiments show" in out
     assert list(tmp_path.iterdir()) == []
 

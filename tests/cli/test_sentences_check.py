@@ -9,7 +9,7 @@ from sample_records import cpu_record, gpu_record
 from zygote import ROOT
 
 from experiments.cli import discovery, sentences_check
-from experiments.conformance import sentences as of_conformance
+from experiments.conformance import conformance_sentences as of_conformance
 from experiments.evidence import store
 from experiments.evidence.conclusion import Said
 from experiments.evidence.record import Record
@@ -96,6 +96,6 @@ def test_templates_are_those_of_the_record_s_experiment(monkeypatch: pytest.Monk
 def test_a_conformance_run_says_by_its_own_templates() -> None:
     against = [say(of_conformance.SENTENCES, "framework", name="torch", version="2.13.0")]
     sentence = say(of_conformance.SENTENCES, "pages_passed", passed=1, pages=1, against=against, faults=9)
-    assert sentence.text == "1 of 1 pages passed, held against torch 2.13.0; 9 of 9 faults noticed"
+    assert sentence.text == "1 of 1 pages passed, checked against torch 2.13.0; 9 of 9 faults noticed"
     record = replace(of("conformance"), claims=(), decision=decision("numerics_ok", sentence))
     assert sentences_check.check(record).status == "ok"

@@ -55,7 +55,7 @@ def test_a_seed_that_no_record_can_hold_is_refused_first(
 def test_one_page_passes_and_its_record_is_whole(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--page", "cross_entropy", "--run-label", "first", "--require-passed") == 0
     out = capsys.readouterr().out
-    assert out.startswith("TRAIN-CPU · training_mechanism · 1 pages · held against torch ")
+    assert out.startswith("TRAIN-CPU · training_mechanism · 1 pages · checked against torch ")
     assert "cross_entropy" in out
     assert "7 of 7 checks, 12 of 12 faults" in out
     assert "level    cpu_mechanism" in out

@@ -86,7 +86,7 @@ def test_a_topic_s_page_is_found_run_recorded_and_shown_without_an_edit(checkout
     pytest.importorskip("hypothesis")
     done = ran(checkout, "-c", RECORDED)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "TRAIN-CPU · probe · 1 pages · held against torch " in done.stdout
+    assert "TRAIN-CPU · probe · 1 pages · checked against torch " in done.stdout
     assert "1 of 1 checks, 1 of 1 faults" in done.stdout
     assert "| `doubling` | Doubling | passed | 1 | 1 / 1 |" in done.stdout
     assert "| three times | `probe.doubling` |  | `by_torch` |" in done.stdout

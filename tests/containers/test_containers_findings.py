@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from container_engine import KNOWN, base_or_skip, built, client_or_skip, own_engine, request, small_checkout, stop
 
+from experiments.cli import asked
 from tools.containers import container_command, engine, engine_findings, naming, smoke
 from tools.environments import profile_session
 from tools.environments.errors import EXIT_USAGE, LabError
@@ -152,7 +153,7 @@ def test_wrong_usage_is_two(
     arguments: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engine, "connect", lambda: None)
-    assert container_command.main(arguments) == 2
+    assert container_command.main(arguments, asked.check_all) == 2
     assert "→" in capsys.readouterr().out
 
 
@@ -162,16 +163,16 @@ def test_a_run_asked_for_wrongly_is_refused_before_the_engine_hears_of_it(
     action: str, given: tuple[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engine, "connect", lambda: pytest.fail("the engine was asked"))
-    assert container_command.main([action, "--profile", CPU.id, *given]) == 2
+    assert container_command.main([action, "--profile", CPU.id, *given], asked.check_all) == 2
     assert given[1] in capsys.readouterr().out
 
 
 def test_an_address_with_a_login_is_refused_before_the_engine_hears_of_it() -> None:
-    asked = request(
+    wanted = request(
         "TRAIN-CPU", "b", settings=index_settings.IndexSettings(index_url="https://me:secret@mirror/simple")
     )
     with pytest.raises(LabError) as refused:
-        built(None, asked)
+        built(None, wanted)
     assert "secret" not in str(refused.value)
     assert "stay in the image" in refused.value.wanted
 

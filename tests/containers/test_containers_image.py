@@ -18,6 +18,7 @@ import pytest
 from container_engine import KNOWN, LONG, base_or_skip, built, client_or_skip, copied, file_from, ran, request
 from own_pip import wheel_of_pip
 
+from experiments.cli import asked
 from tools.containers import build, container_command, inventory, naming, smoke
 from tools.environments import profile_session
 from tools.environments.install.install_text import Narrator
@@ -271,10 +272,10 @@ def test_a_base_with_conda_has_its_environment_created_from_the_file(made: Made,
     stage, _ = built(made.client, request("PERF-DELIVERY", image.tags[0], target="torch"), made.root)
     running = made.client.containers.run(stage.image, ["sleep", "60"], detach=True, init=True)
     try:
-        asked = file_from(running, "/opt/conda/asked").decode().splitlines()
-        assert asked[0] == "env create -n llm_performance_delivery -f cnb/environment.yml"
+        calls = file_from(running, "/opt/conda/asked").decode().splitlines()
+        assert calls[0] == "env create -n llm_performance_delivery -f cnb/environment.yml"
         assert all(
-            line.startswith("run --no-capture-output -n llm_performance_delivery python -m pip") for line in asked[1:]
+            line.startswith("run --no-capture-output -n llm_performance_delivery python -m pip") for line in calls[1:]
         )
         script = ".envs/current/bin/python -c 'import sys; print(sys.prefix)' && readlink -f .envs/current"
         code, said = ran(running, "sh", "-c", script)
@@ -314,17 +315,16 @@ def test_the_command_line_builds_proves_and_lists(
 ) -> None:
     """`run` is what `nox -s TRAIN-CPU -- --image` calls; it builds this very checkout."""
     monkeypatch.setattr(container_command.smoke, "RUNS", tmp_path)
-    asked = ["run", "--profile", "TRAIN-CPU", "--base-image", made.base, "--json"]
+    build = ["run", "--profile", "TRAIN-CPU", "--base-image", made.base, "--json"]
     if given := request("TRAIN-CPU", made.base).certificate:
-        asked += ["--ca", str(given)]
-    assert (
-        container_command.main([*asked, "--experiment", "mixed_precision_backward", "--run-label", "by-command"]) == 0
-    )
+        build += ["--ca", str(given)]
+    command = [*build, "--experiment", "mixed_precision_backward", "--run-label", "by-command"]
+    assert container_command.main(command, asked.check_all) == 0
     answer = json.loads(capfd.readouterr().out)
     assert (answer["tag"], answer["user"]) == (naming.tag_of("TRAIN-CPU"), "lab")
     assert answer["digest"] == answer["image"] == made.tagged.id
     (path,) = answer["records"]
     assert json.loads(Path(path).read_text(encoding="utf-8"))["identity"]["run_label"] == "by-command"
     assert made.tagged.labels[naming.COMMIT] == container_command.commit_of(ROOT)
-    assert container_command.main(["list", "--json"]) == 0
+    assert container_command.main(["list", "--json"], asked.check_all) == 0
     assert naming.tag_of("TRAIN-CPU") in [entry["tag"] for entry in json.loads(capfd.readouterr().out)]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from experiments.cli import discovery
-from experiments.conformance import sentences as of_conformance
+from experiments.conformance import conformance_sentences as of_conformance
 from experiments.evidence import limit_sentences
 from experiments.evidence.codec import from_json, to_json
 from experiments.evidence.conclusion import Limit, Said

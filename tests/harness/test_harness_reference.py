@@ -90,7 +90,7 @@ def test_a_tensor_that_is_another_or_torn_is_not_read(tmp_path: Path) -> None:
 
 
 def test_a_scaled_gradient_is_written_as_it_is_without_its_scale(tmp_path: Path) -> None:
-    """A baseline under a loss scaler writes what the others, divided by their own scale, are held against."""
+    """A baseline under a loss scaler writes what the others, divided by their own scale, are checked against."""
     values = torch.tensor([1.0, -2.0, 3.0])
     reference.write(tmp_path / "r", {"a": values * 65536}, torch.float32, 65536.0)
     assert reference.errors({"a": values * 1024}, tmp_path / "r", torch.device("cpu"), 1024.0).overall == 0.0

@@ -1,4 +1,4 @@
-"""Which profile a run is held against: the registry says which can run it; the environment and the run mode choose."""
+"""Which profile a run is checked against: the registry says which can; environment and run mode choose."""
 
 from __future__ import annotations
 

@@ -65,6 +65,8 @@ MAY_NOT = [
     ("experiments.mechanisms.topic_a.trick", "tools.environments.errors"),
     ("tools.environments.planted", "experiments.evidence.record"),
     ("tools.environments.planted", "tools.rendering.links"),
+    ("tools.containers.planted", "tools.rendering.links"),
+    ("tools.containers.planted", "experiments.evidence.record"),
 ]
 
 

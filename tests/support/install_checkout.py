@@ -208,7 +208,7 @@ class Checkout:
         return True
 
     def whole(self, name: str = "tiny_cpu") -> installed_files.Sweep:
-        """Every installed file held against its RECORD, content included."""
+        """Every installed file checked against its RECORD, content included."""
         return installed_files.sweep(installed_files.site_packages(self.prefix(name)), hashes=True)
 
     def packages(self, name: str = "tiny_cpu") -> dict[str, str]:

@@ -9,11 +9,10 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from experiments.cli import asked
 from tools.containers import build, engine, image_text, inventory, smoke
 from tools.environments import profile_session
 from tools.environments.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, LabError, render
@@ -24,8 +23,7 @@ from tools.environments.registry import registry
 from tools.environments.registry.registry import Registry
 from tools.environments.sources import index_settings
 
-# options of a build that a profile's session hands through to it
-BUILD_OPTIONS = ("--base-image", "--ca", "--network", "--index-url", "--torch-index", "--find-links", "--offline")
+CheckCommands = Callable[[Iterable[Sequence[str]]], None]
 
 
 def parser() -> argparse.ArgumentParser:
@@ -64,8 +62,11 @@ def _add_build_options(to: argparse.ArgumentParser) -> None:
     add("--no-cache", action="store_true", help="run every step again")
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run the command line; returns its exit code: 0, 1 blocked, 2 wrong usage, 130 interrupted."""
+def main(arguments: Sequence[str], check: CheckCommands) -> int:
+    """Run the command line; returns its exit code: 0, 1 blocked, 2 wrong usage, 130 interrupted.
+
+    `check` judges the commands that a session is to run after its install. LabError for one that could not begin.
+    """
     given, rest = parser().parse_known_args(arguments)
     say = Narrator(sys.stderr if given.json else sys.stdout)
     signal.signal(signal.SIGTERM, _interrupt)
@@ -74,7 +75,7 @@ def main(arguments: Sequence[str]) -> int:
             raise LabError(
                 "options of this command", rest[0], f"python -m tools.containers {given.action} --help", code=EXIT_USAGE
             )
-        answer = _run(given, rest, say)
+        answer = _run(given, rest, say, check)
     except LabError as error:
         say.line(render(error))
         if given.json:
@@ -89,7 +90,7 @@ def main(arguments: Sequence[str]) -> int:
     return EXIT_OK
 
 
-def _run(given: argparse.Namespace, rest: list[str], say: Narrator) -> object:
+def _run(given: argparse.Namespace, rest: list[str], say: Narrator, check: CheckCommands) -> object:
     known = registry.load(ROOT)
     if given.action == "list":
         entries = inventory.images(engine.connect(), known)
@@ -105,7 +106,7 @@ def _run(given: argparse.Namespace, rest: list[str], say: Narrator) -> object:
     profile = chosen(given, known)
     options = profile_session.parse(rest)
     if given.action != "build":
-        asked.check_all(profile_session.after_install(profile, options))  # before minutes go into an image
+        check(profile_session.after_install(profile, options))  # before minutes go into an image
     client = engine.connect()
     answer: dict[str, object] = {"status": "ok"}
     if given.action in ("build", "run"):

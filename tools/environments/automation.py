@@ -147,7 +147,7 @@ def _build(environ: Mapping[str, str], prefix: Path, requirement_file: Path, loc
 
     _refuse_a_file(prefix)
     settings = index_settings.resolve(index_settings.IndexOptions(), environ)
-    _say(f"{NAME}   making {prefix} once ({requirement_file.name}); about 30 MiB to download, 80 MiB on disk")
+    _say(f"{NAME}   making {prefix} once ({requirement_file.name}); about 45 MiB to download, 170 MiB on disk")
     aside = prefix.with_name(f".{prefix.name}.new")
     _remove(aside)  # of a builder that was killed
     _create(aside, prefix.name)

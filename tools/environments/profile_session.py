@@ -21,9 +21,9 @@ from tools.environments.model import Profile
 
 INSTALLER = "tools/install_environment_profile.py"
 PREFLIGHT = "tools/environment_preflight.py"
-STOPS = "--stop-if-blocked"  # of an experiment's run: its preflight stands for the session's
+STOPS = "--stop-if-blocked"  # of an experiment's run: its preflight is the session's
 
-# option -> what its value is called, None for a switch; each is handed on as it stands
+# option -> what its value is called, None for a switch; each is handed on as given
 _FOR_THE_INSTALLER: dict[str, str | None] = {
     "--env-name": "NAME",
     "--backend": "BACKEND",

@@ -21,7 +21,7 @@ _HEADS: Mapping[str, Mapping[Language, tuple[str, ...]]] = {
         "zh": ("页面", "", "结果", "检查", "识破的错误", "最接近容差处"),
     },
     "checks": {
-        "en": ("check", "held against", "cases", "worst error", "allowed", "where that comes from"),
+        "en": ("check", "checked against", "cases", "worst error", "allowed", "where that comes from"),
         "zh": ("检查", "对照", "用例", "最大误差", "允许", "来源"),
     },
     "faults": {
@@ -30,7 +30,7 @@ _HEADS: Mapping[str, Mapping[Language, tuple[str, ...]]] = {
     },
 }
 _WORDS: Mapping[Language, Mapping[str, str]] = {
-    "en": {"none": "no record is committed yet", "held": "held against", "record": "record", "no": "no difference"},
+    "en": {"none": "no record is committed yet", "held": "checked against", "record": "record", "no": "no difference"},
     "zh": {"none": "尚无已提交的记录", "held": "对照", "record": "记录", "no": "无差异"},
 }
 
@@ -66,7 +66,7 @@ def newest(entries: Sequence[Entry], registry: Registry, topic: str) -> Entry | 
 
 
 def pages(topic: str, entry: Entry | None, path: Path) -> str:
-    """One row a page of the topic, and under it what they were held against and where the record lies."""
+    """One row a page of the topic, and under it what they were checked against and where the record lies."""
     lang = language(path)
     words = _WORDS[lang]
     if entry is None:

@@ -1,6 +1,6 @@
 """The mixed-precision page: fp32, TF32, bf16, fp16 with and without loss scaling, on one fixed batch.
 
-Numerics come first: gradients and the first update are held against fp32 and against a float64 twin, and an injected
+Numerics come first: gradients and the first update are checked against fp32 and against a float64 twin, and an injected
 overflow has to drive the scaler through its exact states. Only then does a time mean anything.
 """
 

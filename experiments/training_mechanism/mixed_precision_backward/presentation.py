@@ -89,10 +89,10 @@ def _verdict(candidate: Candidate) -> str:
 def picture(record: Record, folder: Path) -> Path:
     """Draw gradients.svg: error of each format beside what rounding allows, small gradients, the scaler's walk.
 
-    Raises LabError when no candidate was held against the baseline: the record then has nothing to draw.
+    Raises LabError when no candidate was checked against the baseline: the record then has nothing to draw.
     """
     if not numerics.applies(record):
-        wanted = "a candidate held against the baseline"
+        wanted = "a candidate checked against the baseline"
         mend = "compare formats under a new --run-label: --precision auto"
-        raise LabError(wanted, "no candidate was held against the baseline", mend)
+        raise LabError(wanted, "no candidate was checked against the baseline", mend)
     return numerics.draw(record, folder / f"{numerics.NAME}.svg")

@@ -1,4 +1,4 @@
-"""Files held against RECORD, on real wheels installed by a real pip: what is missing, cut, altered, stray."""
+"""Files checked against RECORD, on real wheels installed by a real pip: what is missing, cut, altered, stray."""
 
 from __future__ import annotations
 

@@ -72,6 +72,20 @@ def test_the_id_names_the_build_where_the_parent_names_cuda(parent: str, compani
     assert companions.id_of(parent) == companion
 
 
+@pytest.mark.parametrize("driver", ["550", "570"])
+def test_a_build_for_no_newer_driver_than_the_parent_s_has_no_companions(driver: str) -> None:
+    def change(document: dict[str, Any]) -> None:
+        document["cuda130"]["driver"] = driver
+
+    assert "native on drivers before" in refused(changed(change)).wanted
+
+
+def test_minutes_of_a_companion_are_a_number_one_can_wait_for() -> None:
+    parent = DOCUMENT["profiles"][place("TRAIN-CUDA-MECHANISM")]
+    error = refused(changed(set_("TRAIN-CUDA-MECHANISM", host={**parent["host"], "minutes": f"4-{'9' * 5000}"})))
+    assert "minutes" in error.where
+
+
 def test_who_has_one() -> None:
     """Each entry that asks for one, and the topics that planned with one."""
     assert [c.companion_of for c in COMPANIONS] == [e["id"] for e in DOCUMENT["profiles"] if e.get("cuda130")]

@@ -1,4 +1,4 @@
-"""What is installed in an environment, file by file, held against each distribution's RECORD.
+"""What is installed in an environment, file by file, checked against each distribution's RECORD.
 
 A package step that was killed leaves files missing or cut short, and neither a second `pip install` nor
 `uv pip check` notices: the metadata is there, so the package counts as installed. Here every entry is looked at, and
@@ -43,7 +43,7 @@ class Broken:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """All distributions of one environment held against their RECORDs: how many files, and which are broken."""
+    """All distributions of one environment checked against their RECORDs: how many files, and which are broken."""
 
     files: int
     broken: tuple[Broken, ...]

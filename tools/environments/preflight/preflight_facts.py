@@ -51,7 +51,7 @@ JUPYTER = ("jupyterlab", "notebook")  # distributions; ipykernel alone comes wit
 
 @dataclass(frozen=True, slots=True)
 class StampFacts:
-    """The environment's stamp held against the registry. `profile` is None where there is no stamp."""
+    """The environment's stamp checked against the registry. `profile` is None where there is no stamp."""
 
     profile: str | None
     torch: str | None = None
@@ -71,7 +71,7 @@ class PreflightRequest:
 
 @dataclass(frozen=True, slots=True)
 class PreflightFacts:
-    """One environment on one machine at one moment, and the profile's own text it is held against."""
+    """One environment on one machine at one moment, and the profile's own text it is checked against."""
 
     host: HostFacts
     interpreter: InterpreterFacts

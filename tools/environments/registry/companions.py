@@ -61,6 +61,9 @@ def check(entry: RegistryEntry, build: BuildEntry) -> Iterator[Finding]:
         found = torch["build"] if torch else "no torch"
         yield f"build {build['of']} of torch in a profile with {FLAG}", found, FLAG, f"leave {FLAG} out"
         return
+    if _numbers(build["driver"]) <= _numbers(entry["gpu"]["driver_native"]):
+        found, fix = f"{entry['gpu']['driver_native']}", f"correct the driver of {FLAG}, or leave it out here"
+        yield f"a profile native on drivers before {build['driver']}", found, "gpu/driver_native", fix
     if entry["requirements"][0] != before:
         found, fix = entry["requirements"][0], "name it first: the companion has another in its place"
         yield f"the torch file {before} of a profile with {FLAG}", found, "requirements/0", fix
@@ -114,6 +117,10 @@ def _derived(parent: RegistryEntry, name: str, build: BuildEntry) -> RegistryEnt
     }
     entry["environment"] = f"{parent['environment'].removesuffix('_' + build['of'])}_{new['build']}"
     return entry
+
+
+def _numbers(driver: str) -> tuple[int, ...]:
+    return tuple(map(int, driver.split(".")))
 
 
 def _title(parent: str, build: BuildEntry, named: str, driver: str) -> str:

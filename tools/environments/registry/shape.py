@@ -162,7 +162,7 @@ HOST = fields(
         "memory_gib": number(1),
         "download_gib": number(0),
         "disk_gib": number(0),
-        "minutes": text(r"^[0-9]+(-[0-9]+)?", "2-4"),
+        "minutes": text(r"^[0-9]{1,4}(-[0-9]{1,4})?", "2-4"),
     }
 )
 ENTRY: Mapping[str, Shape] = {

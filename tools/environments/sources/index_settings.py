@@ -19,7 +19,6 @@ TRUE = ("1", "true", "yes", "on", "y")
 FALSE = ("0", "false", "no", "off", "n", "")
 # From pip's own file only what reaches the network; everything else there could change what is installed, or where.
 CARRIED_FROM_PIP = ("proxy", "cert", "client-cert", "trusted-host", "timeout", "retries", "cache-dir")
-INDEX_VARIABLES = ("TMLAB_INDEX_URL", "PIP_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX_URL")
 NEXT_STEP = "--index-url URL (TMLAB_INDEX_URL) takes a mirror; --find-links DIR --offline takes a folder of wheels"
 
 

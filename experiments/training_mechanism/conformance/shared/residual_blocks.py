@@ -1,4 +1,4 @@
-"""A small stack of residual blocks with dropout, in float64: what checkpointing and offload are held against.
+"""A small stack of residual blocks with dropout, in float64: what checkpointing and offload are checked against.
 
 Both mechanisms only move or repeat work: on CPU the same operations run on the same values, so their results have to be
 the plain ones bit for bit, and these checks allow no difference at all.
