@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import experiments
-from experiments.cli.broken import broken
+from experiments.harness.broken_module import broken
 from tools.environments.errors import EXIT_USAGE, LabError
 from tools.environments.profile_session import OWN_COMMANDS
 
@@ -70,7 +70,7 @@ def _load(name: str, known: Mapping[str, str]) -> Any:
         if found.name != name:
             raise ValueError(f"EXPERIMENT is named {found.name!r}, its folder {name!r}")
     except (Exception, SystemExit) as error:  # whatever somebody's module does when it is imported
-        raise broken(module, error) from error
+        raise broken(module, error, "EXPERIMENT") from error
     return found
 
 

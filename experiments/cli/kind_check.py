@@ -2,24 +2,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from experiments import kinds
+from experiments.cli import discovery
 from experiments.evidence.record import Record
 from experiments.evidence.verifying import NEW_RUN
+from experiments.harness.kind import Kind, RecordedKind
 from tools.environments.errors import LabError
 from tools.environments.model import Check
 
 ID = "record.kind"
+FIRST_RULES = 2  # older records say what was wanted in another form, and their kind reads it for them
+
+
+def _registered_kind(record: Record) -> str | None:
+    """The kind of the record's experiment as it is here; None where it is not here, or broken."""
+    if record.identity.experiment not in discovery.packages():
+        return None
+    try:
+        found: str = discovery.load(record.identity.experiment).kind.word
+    except LabError:
+        return None
+    return found
+
+
+def _unwanted(record: Record, kind: RecordedKind) -> Iterator[str]:
+    """Gates that the kind demands of a role and a candidate of the record does not; from the kind's first rules on."""
+    if not isinstance(kind, Kind) or record.identity.rules < FIRST_RULES:
+        return
+    for candidate in (one for one in record.candidates if one.status == "ok"):
+        missing = [gate for gate in kind.wanted(candidate.role) if gate not in candidate.checks.wanted]
+        yield from (f"gate {gate} is not wanted of {candidate.name}" for gate in missing)
 
 
 def check(record: Record) -> Check:
     """One check: blocked for a word of another kind, a warning where this checkout lacks the record's kind."""
     word = record.identity.kind
     wanted = f"quantities, phases, marks, claims and gates of {word}"
+    registered = _registered_kind(record)
+    if registered not in (None, word):
+        found = f"{record.identity.experiment} is an experiment of {registered}"
+        return Check(ID, "blocked", wanted, found, NEW_RUN)
     try:
         kind = kinds.find(word)
     except LabError as error:
         return Check(ID, "warning", error.wanted, f"not checked: {error.found}", error.next)
-    foreign = kind.words.faults(record)
+    foreign = [*kind.words.faults(record), *_unwanted(record, kind)]
     if foreign:
         more = f" (and {len(foreign) - 1} more)" if len(foreign) > 1 else ""
         return Check(ID, "blocked", wanted, f"not its own: {foreign[0]}{more}", NEW_RUN)

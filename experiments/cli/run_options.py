@@ -61,6 +61,7 @@ def workload_of(experiment: AnyExperiment, args: argparse.Namespace) -> tuple[Me
         )
     _refuse_foreign_options(experiment.kind, args, experiment.name)
     registered = experiment.workloads[name]
+    experiment.kind.refuse_foreign(registered, experiment.name)
     knobs: Mapping[str, object] = {knob: getattr(args, knob) for knob in REPETITION}
     return changed(registered, **knobs, **experiment.kind.knobs_of(args)), registered
 

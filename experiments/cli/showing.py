@@ -63,9 +63,17 @@ def details(record: Record) -> None:
 def own_table(record: Record) -> Any:
     """The experiment's own table, drawn from the record; None where this checkout has no such experiment.
 
-    LabError where it has one that is broken.
+    LabError where it has one that is broken, and for a record whose numbers do not fit together.
     """
     if record.identity.experiment not in discovery.packages():
         return None
     draw = getattr(discovery.load(record.identity.experiment), "table", None)
-    return draw(record) if draw is not None else None
+    try:
+        return draw(record) if draw is not None else None
+    except Exception as error:  # the numbers of an edited record need not fit together
+        raise LabError(
+            wanted="a record whose numbers fit together",
+            found=f"{type(error).__name__}: {str(error)[:80]}",
+            next="python -m experiments results verify LABEL|PATH",
+            where="its numbers",
+        ) from error

@@ -19,7 +19,7 @@ from experiments.evidence.vocabulary import Verdict
 from tools.environments.errors import EXIT_USAGE, LabError
 
 # Knobs of a workload that stand under a field of their own.
-NAMED_KNOBS = frozenset({"batch", "sequence", "sequence_length", "precision", "dtype", "concurrency", "model"})
+NAMED_KNOBS = frozenset({"batch", "sequence", "sequence_length", "precision", "dtype", "concurrency", "model", "ranks"})
 
 
 def _model(record: Record) -> Any:

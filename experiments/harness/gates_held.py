@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from experiments.evidence.candidate import Candidate
@@ -12,8 +12,19 @@ from experiments.harness.experiment import Observed
 
 def gates_hold(candidate: Candidate) -> bool:
     """Finite, every wanted gate was run, and none that was run has failed."""
-    checks = candidate.checks
-    return no_gate_failed(candidate) and {"finite", *checks.gates}.issuperset(checks.wanted)
+    return no_gate_failed(candidate) and not lacking(candidate)
+
+
+def never_run(candidates: Iterable[Candidate]) -> list[str]:
+    """The gates that were wanted of candidates which ran, and were run on none of them: nothing may rest on those."""
+    ran = [candidate for candidate in candidates if candidate.status == "ok"]
+    seen = {gate for candidate in ran for gate in candidate.checks.gates}
+    return sorted({gate for candidate in ran for gate in lacking(candidate)} - seen)
+
+
+def lacking(candidate: Candidate) -> list[str]:
+    """The gates that were wanted of it and not run."""
+    return sorted(set(candidate.checks.wanted) - {"finite", *candidate.checks.gates})
 
 
 def no_gate_failed(candidate: Candidate) -> bool:

@@ -61,7 +61,12 @@ class Journal:
             os.link(draft, path)
         except FileExistsError as error:
             journal.close()
-            raise LabError("a label without a journal", path.name, "choose a new --run-label") from error
+            raise LabError(
+                wanted="a run label that no other run has",
+                found=f"{path.parent.name}, which another run has just taken",
+                next="choose a new --run-label, or leave it out",
+                where="--run-label",
+            ) from error
         finally:
             draft.unlink(missing_ok=True)
         return journal

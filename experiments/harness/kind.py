@@ -31,7 +31,7 @@ from experiments.harness.experiment import Answer, CandidateSpec, Experiment, Fo
 from experiments.harness.kind_options import KindOption
 from experiments.harness.kind_words import KindWords
 from experiments.harness.launch.outcome import RANK_LIMIT_S
-from experiments.harness.measured_workload import WorkloadT, check_repetition
+from experiments.harness.measured_workload import MeasuredWorkload, WorkloadT, check_repetition
 from tools.environments.errors import LabError
 
 if TYPE_CHECKING:
@@ -176,6 +176,16 @@ class Kind(RecordedKind, Generic[WorkloadT, SubjectT, GateT, MeasureT]):
     def check(self, workload: WorkloadT, subject: SubjectT, options: Options) -> None:
         """Refuse what can be known to fail: a workload out of bounds, a cap that is too small. Raises LabError."""
         check_repetition(workload)
+
+    def refuse_foreign(self, workload: MeasuredWorkload, experiment: str) -> None:
+        """Raises LabError for a workload of another kind, which `experiment` registers."""
+        if not isinstance(workload, self.workload):
+            raise LabError(
+                wanted=f"a workload of kind {self.word}: {self.workload.__name__}",
+                found=type(workload).__name__,
+                next=f"register a workload of {self.word} in {experiment}, or give it another kind",
+                where=f"{experiment}, workload {workload.name}",
+            )
 
     def workload_from(self, name: str, knobs: Mapping[str, object]) -> WorkloadT:
         """Read a workload back from a plan's or a record's knobs. Raises LabError for one of another kind."""

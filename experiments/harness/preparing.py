@@ -64,13 +64,7 @@ def resolve(request: RunRequest) -> FoundSubject:
     """The subject, found and fitting the workload and the cap. Raises LabError. Downloads only from the hub."""
     kind = request.experiment.kind
     kind.refuse_unsound()
-    if not isinstance(request.workload, kind.workload):
-        raise LabError(
-            wanted=f"a workload of kind {kind.word}: {kind.workload.__name__}",
-            found=type(request.workload).__name__,
-            next=f"register a workload of {kind.word} in {request.experiment.name}, or give it another kind",
-            where=f"{request.experiment.name}, workload {request.workload.name}",
-        )
+    kind.refuse_foreign(request.workload, request.experiment.name)
     subject = request.subject.resolve()
     kind.check(request.workload, subject, request.options)  # first: it names the option that asks for a wrong launch
     doors.refuse_unknown(kind.launch(request.workload))

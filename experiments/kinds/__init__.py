@@ -6,11 +6,13 @@ its kind; whoever has only a record finds the kind by its word here.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 from collections.abc import Mapping
 from pathlib import Path
 
 from experiments.evidence.record import Record
+from experiments.harness.broken_module import broken
 from experiments.harness.kind import AnyKind, Kind, RecordedKind
 from tools.environments.errors import LabError
 from tools.environments.profile_session import OWN_COMMANDS
@@ -33,7 +35,13 @@ def find(word: str) -> RecordedKind:
             next="update this checkout: git pull",
             where="identity.kind",
         )
-    kind: RecordedKind = importlib.import_module(f"{__name__}.{word}.{MODULE}").KIND
+    module = f"{__name__}.{word}.{MODULE}"
+    try:
+        kind: RecordedKind = importlib.import_module(module).KIND
+        if kind.word != word:
+            raise ValueError(f"KIND is called {kind.word!r}, its folder {word!r}")
+    except (Exception, SystemExit) as error:  # whatever somebody's module does when it is imported
+        raise broken(module, error, "KIND") from error
     kind.refuse_unsound()
     return kind
 
@@ -64,6 +72,14 @@ def reproduce(record: Record) -> str:
 
 
 def measured() -> tuple[AnyKind, ...]:
-    """The kinds that `run` measures, in the order of their words."""
-    found = (find(word) for word in words())
-    return tuple(kind for kind in found if isinstance(kind, Kind))
+    """The kinds that `run` measures, in the order of their words.
+
+    One that is broken is left out: it is the trouble of its own experiments, which name it when they are loaded.
+    """
+    found: list[AnyKind] = []
+    for word in words():
+        with contextlib.suppress(LabError):
+            kind = find(word)
+            if isinstance(kind, Kind):
+                found.append(kind)
+    return tuple(found)

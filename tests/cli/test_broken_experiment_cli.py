@@ -50,6 +50,15 @@ def hurt(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return clone
 
 
+@pytest.fixture(scope="module", params=["def broken(:\n", "\nKIND = None\n"], ids=["syntax", "none"])
+def hurt_kind(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkout in which one kind of measurement is broken."""
+    clone = copy_to(tmp_path_factory.mktemp("kind"))
+    with (clone / "experiments" / "kinds" / "collective" / "kind.py").open("a") as file:
+        file.write(request.param)
+    return clone
+
+
 def lab(clone: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return command(clone, "-m", "experiments", *arguments)
 
@@ -132,3 +141,16 @@ def test_what_fits_is_told_of_the_others(hurt: Path) -> None:
     assert done.returncode == 1
     assert OTHER in done.stdout
     assert f"blocked experiments/{TOPIC}/{BROKEN}/experiment.py:1" in done.stdout
+
+
+def test_a_broken_kind_is_its_own_experiments_trouble(hurt_kind: Path) -> None:
+    done = lab(hurt_kind, "run", "int8_weight_product", "--run-mode", "dry_run", "--run-label", "dry")
+    assert done.returncode == 0, done.stderr
+    assert lab(hurt_kind, "run", "--help").returncode == 0
+    done = lab(hurt_kind, "run", "all_reduce_cost", "--run-mode", "dry_run")
+    assert done.returncode != 0
+    assert done.stderr.startswith("blocked experiments/")
+    assert "Traceback" not in done.stderr
+    listed = lab(hurt_kind, "list")
+    assert "Traceback" not in listed.stdout + listed.stderr
+    assert "int8_weight_product" in listed.stdout

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import toy_kind
+from sample_collectives import record_of
 from sample_records import cpu_record
 from toy_kind import EXPERIMENT, KIND, AddingKind
 
@@ -23,6 +24,8 @@ from experiments.harness.events import Silence
 from experiments.harness.experiment import Options
 from experiments.harness.measured_workload import check_bounds
 from experiments.kinds.training_step.kind import KIND as TRAINING_STEP
+from experiments.parallelism.all_reduce_cost.experiment import EXPERIMENT as ALL_REDUCE
+from experiments.quantization.int8_weight_product.experiment import EXPERIMENT as INT8
 from experiments.training_mechanism.gradient_accumulation.experiment import EXPERIMENT as ACCUMULATION
 from tools.environments.errors import LabError
 
@@ -169,7 +172,7 @@ def test_a_record_in_its_kinds_words_is_ok_and_one_with_a_foreign_word_is_not() 
     first, *rest = record.candidates
     for candidate, word in (
         (replace(first, marks=("out_of_tune",)), "mark out_of_tune"),
-        (replace(first, checks=replace(first.checks, wanted=("sum",))), "gate sum"),
+        (replace(first, checks=replace(first.checks, wanted=(*first.checks.wanted, "sum"))), "gate sum"),
     ):
         edited = replace(record, candidates=(candidate, *rest))
         found = kind_check.check(edited)
@@ -181,7 +184,46 @@ def test_a_record_in_its_kinds_words_is_ok_and_one_with_a_foreign_word_is_not() 
     assert kind_check.check(other).found.startswith("not its own: quantity step_ms of training_step is missing")
 
 
+def test_a_record_that_wants_fewer_gates_than_its_kind_is_not_ok() -> None:
+    record = record_of(lambda name, size: 0.4 + 1e-5 * size)
+    assert kind_check.check(record).status == "ok"
+    eased = tuple(
+        replace(one, checks=replace(one.checks, wanted=("finite",), gates={})) if one.role == "baseline_again" else one
+        for one in record.candidates
+    )
+    found = kind_check.check(replace(record, candidates=eased))
+    assert (found.status, found.found) == (
+        "blocked",
+        "not its own: gate sums is not wanted of all_reduce (again) (and 1 more)",
+    )
+
+
+def test_a_record_of_another_kind_than_its_experiment_is_not_ok() -> None:
+    record = record_of(lambda name, size: 0.4 + 1e-5 * size)
+    posed = replace(record, identity=replace(record.identity, experiment="int8_weight_product"))
+    found = kind_check.check(posed)
+    assert (found.status, found.found) == ("blocked", "int8_weight_product is an experiment of operator")
+    other = kind_check.check(replace(record, identity=replace(record.identity, kind="serving")))
+    assert (other.status, other.found) == ("blocked", "all_reduce_cost is an experiment of collective")
+
+
 # The command line
+
+
+@pytest.mark.parametrize("more", [(), ("--ranks", "3")])
+def test_a_workload_of_another_kind_is_refused_before_its_options_are_read(more: tuple[str, ...]) -> None:
+    experiment = replace(ALL_REDUCE, workloads={"op": INT8.workloads["smoke"]})
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--workload")
+    run_options.add_options(parser)
+    run_options.add_options_of_kinds(parser, ("all_reduce_cost",))
+    with pytest.raises(LabError) as refused:
+        run_options.workload_of(experiment, parser.parse_args(["--workload", "op", *more]))
+    assert said(refused) == (
+        "a workload of kind collective: CollectiveWorkload",
+        "OperatorWorkload",
+        "all_reduce_cost, workload smoke",
+    )
 
 
 def options(*argv: str, several: bool = False, monkeypatch: pytest.MonkeyPatch) -> argparse.Namespace:

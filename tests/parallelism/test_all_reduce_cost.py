@@ -14,6 +14,7 @@ from experiments.evidence.conclusion import Claim
 from experiments.evidence.record import Record
 from experiments.evidence.runtime_snapshot import collect
 from experiments.harness import recording
+from experiments.harness.experiment import Observed
 from experiments.harness.launch.outcome import Died, Outcome
 from experiments.kinds.collective import concluding
 from experiments.kinds.collective.kind import KIND
@@ -118,12 +119,24 @@ def test_one_round_alone_decides_nothing_on_cards() -> None:
     assert record.decision.code == "inconclusive"
 
 
-@pytest.mark.parametrize("name", ["all_reduce", "ring"])
+@pytest.mark.parametrize("name", ["all_reduce", "ring", "all_reduce (again)"])
 def test_a_wrong_sum_ends_everything(name: str) -> None:
     record = record_of(line, gates={name: {1: gate_answer(1, wrong=1, error=0.1, first_wrong=0)}}, device=CARD)
     assert record.decision.code == "numerics_broken"
     assert name in record.decision.sentence
     assert all(name not in claim.candidates for claim in record.claims)
+
+
+def test_a_gate_that_nobody_ran_is_named_and_is_no_wrong_sum() -> None:
+    record = record_of(line)
+    asked = tuple(
+        replace(one, checks=replace(one.checks, wanted=(*one.checks.wanted, "magic"))) for one in record.candidates
+    )
+    _, decision = EXPERIMENT.conclude(Observed(SMALL, CPU, asked, record.comparisons))
+    assert (decision.code, decision.sentence) == (
+        "inconclusive",
+        "Nothing here may be believed: magic was wanted and never run.",
+    )
 
 
 def test_a_rank_that_hung_leaves_nothing_to_compare() -> None:

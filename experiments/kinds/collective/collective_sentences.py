@@ -22,7 +22,9 @@ SENTENCES: Templates = {
     "takes_beside": "{candidate} takes {ratio:.3f} x the time of {baseline} at {largest} bytes: {verdict}",
     # What is in the way of a decision
     "nothing_was_executed": "Nothing was executed: the plan is well-formed.",
+    "gates_never_run": "Nothing here may be believed: {gates:, } was wanted and never run.",
     "sums_are_wrong": "Do not use {candidates:names}: a sum is wrong, or a rank was left out.",
     "nothing_to_compare": "Nothing ran that could be compared ({failures:; }).",
     "failed_while": "{candidate}: {kind} in {phase}",
+    "not_judged": "{candidate}: without {gates:, }",
 }

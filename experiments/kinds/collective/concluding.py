@@ -10,7 +10,7 @@ from experiments.evidence.conclusion import Claim, Decision
 from experiments.evidence.sentences import claim, decision, say
 from experiments.harness import gates_held
 from experiments.harness.experiment import Observed
-from experiments.harness.gates_held import gates_hold
+from experiments.harness.gates_held import gates_hold, lacking, never_run, no_gate_failed
 from experiments.kinds.collective.collective_sentences import SENTENCES
 from experiments.kinds.collective.collective_workload import CollectiveWorkload
 from experiments.kinds.collective.foretold import foretold
@@ -88,11 +88,14 @@ def times(observed: Observed[CollectiveWorkload]) -> list[Claim]:
 
 
 def in_the_way(observed: Observed[CollectiveWorkload]) -> Decision | None:
-    """The decision where there is nothing to weigh: nothing ran, a sum is wrong, or the baseline failed."""
+    """The decision where there is nothing to weigh: nothing or no gate ran, a sum is wrong, or the baseline failed."""
     taken = [c for c in observed.candidates if c.role in ("baseline", "candidate") and c.status != "skipped"]
     if not taken:
         return decision("not_measured", say(SENTENCES, "nothing_was_executed"))
-    wrong = [c.name for c in taken if c.status == "ok" and not gates_hold(c)]
+    finished = [c for c in observed.candidates if c.status == "ok"]
+    if missing := never_run(finished):
+        return decision("inconclusive", say(SENTENCES, "gates_never_run", gates=missing))
+    wrong = [c.name for c in finished if c.role != "control" and not no_gate_failed(c)]
     if wrong:
         return decision("numerics_broken", say(SENTENCES, "sums_are_wrong", candidates=wrong))
     kept = able(observed)
@@ -103,4 +106,6 @@ def in_the_way(observed: Observed[CollectiveWorkload]) -> Decision | None:
         for c in taken
         if c.failure
     ]
+    unjudged = [c for c in taken if c.status == "ok" and lacking(c)]
+    failures += [say(SENTENCES, "not_judged", candidate=c.name, gates=lacking(c)) for c in unjudged]
     return decision("inconclusive", say(SENTENCES, "nothing_to_compare", failures=failures))

@@ -11,7 +11,7 @@ from experiments.evidence.candidate import Candidate
 from experiments.evidence.conclusion import Claim, Comparison, Decision
 from experiments.evidence.sentences import Sentence, claim, decision, say
 from experiments.harness.experiment import Observed
-from experiments.harness.gates_held import able, gates_hold
+from experiments.harness.gates_held import able, gates_hold, lacking, never_run, no_gate_failed
 from experiments.kinds.operator.operator_sentences import SENTENCES
 from experiments.kinds.operator.operator_workload import OperatorWorkload
 
@@ -100,7 +100,7 @@ def _timed(observed: Calls) -> list[Comparison]:
 
 
 def prevents(observed: Calls) -> Decision | None:
-    """The decision when there is nothing to weigh: nothing ran, a gate failed, or a control passed.
+    """The decision when there is nothing to weigh: nothing ran, a gate was not run or failed, or a control passed.
 
     A candidate that broke down for a reason of its own is a result, and no verdict on the numbers of the others.
     """
@@ -108,8 +108,10 @@ def prevents(observed: Calls) -> Decision | None:
     if not taken:
         return decision("not_measured", say(SENTENCES, "nothing_executed"))
     finished = [c for c in observed.candidates if c.status == "ok"]
-    twin = next((c for c in finished if c.role == "baseline_again" and not gates_hold(c)), None)
-    wrong = [c.name for c in finished if c in taken and not gates_hold(c)]
+    if missing := never_run(finished):
+        return decision("inconclusive", say(SENTENCES, "gates_never_run", gates=missing))
+    twin = next((c for c in finished if c.role == "baseline_again" and not no_gate_failed(c)), None)
+    wrong = [c.name for c in finished if c in taken and not no_gate_failed(c)]
     if twin is not None and not wrong:
         return decision("numerics_broken", say(SENTENCES, "call_not_repeated", again=twin.name))
     if wrong:
@@ -131,6 +133,8 @@ def _nothing_compared(taken: list[Candidate]) -> Decision:
             said = say(SENTENCES, "nothing_fits_yet", proposal=proposal)
         return decision("does_not_fit", said)
     clauses = [say(SENTENCES, "failed_in", candidate=c.name, kind=f.kind, phase=f.phase) for c, f in failures]
+    unjudged = [c for c in taken if c.status == "ok" and lacking(c)]
+    clauses += [say(SENTENCES, "not_judged", candidate=c.name, gates=lacking(c)) for c in unjudged]
     return decision("inconclusive", say(SENTENCES, "nothing_compared", failures=clauses))
 
 

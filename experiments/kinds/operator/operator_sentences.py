@@ -21,6 +21,7 @@ SENTENCES: Templates = {
     "call_peaks": "a call of {candidate} peaks at {peak_bytes:,} bytes allocated, {baseline} at {baseline_bytes:,}",
     # What prevents a decision
     "nothing_executed": "Nothing was executed: the plan is well-formed.",
+    "gates_never_run": "Nothing here may be believed: {gates:, } was wanted and never run.",
     "call_not_repeated": "{again} does not repeat the baseline within rounding: nothing can be compared with it.",
     "call_is_wrong": "Do not use {candidates:names}: a gate failed.",
     "control_passed": "{controls:names} passed and must not: the gates see no difference at this shape.",
@@ -28,6 +29,7 @@ SENTENCES: Templates = {
     "nothing_fits_yet": "Nothing fits on this device; try {proposal}.",
     "nothing_compared": "Nothing ran that could be compared ({failures:; }).",
     "failed_in": "{candidate}: {kind} in {phase}",
+    "not_judged": "{candidate}: without {gates:, }",
     # Time against memory
     "nothing_to_weigh": "No candidate has both a time and a peak to weigh.",
     "frees_for_nothing": "Take {candidate}: a call peaks {share:percent} lower and is not slower.",

@@ -137,7 +137,16 @@ def test_a_control_that_passed_makes_the_run_inconclusive() -> None:
 def test_a_wanted_gate_that_was_not_run_does_not_hold() -> None:
     missing = made("a", checks=Checks(finite=True, wanted=KIND.wanted("candidate"), gates={"value": gate(0.0)}))
     assert not gates_hold(missing)
-    assert decided(missing)[0] == "numerics_broken"
+    code, sentence = decided(missing)
+    assert code == "inconclusive", "not run is not wrong"
+    assert sentence == "Nothing ran that could be compared (a: without dense, work)."
+
+
+def test_one_that_lacks_a_gate_which_others_ran_is_left_out_and_not_called_wrong() -> None:
+    missing = made("a", checks=Checks(finite=True, wanted=KIND.wanted("candidate"), gates={"value": gate(0.0)}))
+    code, sentence = decided(missing, made("b", peak=50))
+    assert code != "numerics_broken"
+    assert sentence.startswith("Take b")
 
 
 def test_what_came_to_nothing_is_told_and_what_does_not_fit_says_what_to_try() -> None:

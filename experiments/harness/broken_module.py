@@ -1,4 +1,4 @@
-"""What is said of an experiment whose code does not import: file, line, error, and how to see the whole traceback."""
+"""What is said of an experiment or a kind whose code does not import: file, line, error, and how to see more of it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from tools.environments.errors import LabError
 LONGEST = 160  # characters of the error's own words: one line of a list
 
 
-def broken(module: str, error: BaseException) -> LabError:
+def broken(module: str, error: BaseException, exposes: str) -> LabError:
     """The LabError for a module (`experiments.<topic>.<name>.experiment`) that raised `error` on import."""
     words = " ".join(_words(error).split())
     if len(words) > LONGEST:
         words = words[: LONGEST - 3] + "..."
     return LabError(
-        wanted="a module that imports and exposes EXPERIMENT, named as its folder is",
+        wanted=f"a module that imports and exposes {exposes}, named as its folder is",
         found=words,
         next=f"the whole traceback: python -c 'import {module}'",
         where=_place(module, error),
