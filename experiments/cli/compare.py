@@ -40,7 +40,15 @@ def run(args: argparse.Namespace) -> int:
     floor = "not known: verdicts are ambiguous" if found.noise_floor is None else percent(found.noise_floor)
     say(f"noise floor of both runs together {floor}")
     say()
-    head = ("candidate", f"{found.first} ms", f"{found.second} ms", "ratio (95 % interval)", "verdict", "peak GiB")
+    unit = "" if found.quantity is None else f" {found.quantity.unit}"
+    head = (
+        "candidate",
+        f"{found.first}{unit}",
+        f"{found.second}{unit}",
+        "ratio (95 % interval)",
+        "verdict",
+        "peak GiB",
+    )
     for line in table(head, [_row(pair) for pair in found.pairs]):
         say(line)
     missing = _unpaired(found, first, second)

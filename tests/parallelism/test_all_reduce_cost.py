@@ -55,6 +55,15 @@ def test_a_cost_that_predicts_the_unseen_size_is_claimed_with_its_interval() -> 
     assert not any(candidate.marks for candidate in record.candidates)
 
 
+def test_times_that_scatter_too_much_are_not_said_to_hold() -> None:
+    def scattered(name: str, size: int) -> float:
+        return line(name, size) * (1.5 if size in (256, 4096) else 0.5 if size in (1024, 16384) else 1.0)
+
+    found = claims(record_of(scattered), "cost_model")
+    assert [claim.candidates for claim in found] == [("all_reduce",), ("ring",)]
+    assert all("times scatter too much to test a line" in claim.statement for claim in found)
+
+
 @pytest.mark.parametrize("device", [CPU, CARD], ids=["cpu", "card"])
 def test_a_prediction_that_is_missed_is_marked_and_its_claim_is_limited(device: object) -> None:
     record = record_of(missed, device=device)  # type: ignore[arg-type]

@@ -65,6 +65,7 @@ def run_ranks(
 ) -> Outcome:
     """Run `work(seat)(enter_phase)` in `ranks` forked processes, at most `time_limit_s`.
 
+    They meet in the machine's own folder for temporary files: runs may lie on a file system that cannot lock.
     KeyboardInterrupt in the parent ends them first and goes on up. Whatever they started is gone when this returns.
     """
     began = time.perf_counter()
@@ -160,8 +161,9 @@ def _outcome(ranks: Sequence[_Rank], limit_s: float | None, wall_s: float) -> Ou
     faulty = next((one for one in over if _own_fault(one)), None)
     if faulty is None and silent:
         faulty = silent[0]
-    if faulty is None:
-        faulty = next(one for one in over if one.heard.result is None)
+    if faulty is None:  # all complain of a peer; one that a signal ended without a word is the one they miss
+        failed = [one for one in over if one.heard.result is None]
+        faulty = next((one for one in failed if one.heard.failure is None), failed[0])
     hangs = faulty in silent
     outcome = faulty.outcome(limit_s if hangs else None, wall_s)
     died = outcome.died or Died("other", "Exited", "no result")

@@ -15,6 +15,10 @@ SENTENCES: Templates = {
         "{candidate} costs {alpha_ms:ms} ms + {ns_per_byte:.3g} ns/byte over {ranks} ranks; at {unseen} bytes, which "
         "the fit has not seen, {measured_ms:ms} ms lie inside its 90 % interval, {low_ms:ms} to {high_ms:ms} ms"
     ),
+    "cost_model_is_loose": (
+        "{candidate}: times scatter too much to test a line; {alpha_ms:ms} ms + {ns_per_byte:.3g} ns/byte over {ranks} "
+        "ranks predicts {low_ms:ms} to {high_ms:ms} ms at {unseen} bytes, and {measured_ms:ms} ms were measured"
+    ),
     "cost_model_misses": (
         "{candidate}: no line through the ladder holds; {alpha_ms:ms} ms + {ns_per_byte:.3g} ns/byte over {ranks} "
         "ranks predicts {low_ms:ms} to {high_ms:ms} ms at {unseen} bytes, and {measured_ms:ms} ms were measured"

@@ -52,7 +52,7 @@ def costs(observed: Observed[CollectiveWorkload]) -> list[Claim]:
             continue
         said = say(
             SENTENCES,
-            "cost_model_holds" if found.holds else "cost_model_misses",
+            found.code,
             candidate=candidate.name,
             alpha_ms=found.model.alpha_ms,
             ns_per_byte=found.model.ns_per_byte,

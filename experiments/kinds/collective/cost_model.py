@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from experiments.kinds.collective.student_t import two_sided
 
 SHARE = 0.9  # of predictions that lie within their interval
+WIDEST = 0.5  # of a predicted time: half an interval that is wider tests no line
 LEAST_SIZES = 3  # a line through two points has no residual to judge it by
 
 
@@ -39,6 +40,11 @@ class Expected:
     def holds(self, measured: float) -> bool:
         """Whether a measured time lies within the interval."""
         return self.low <= measured <= self.high
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether the interval is so wide that hardly any time would miss it: then it tests nothing."""
+        return self.high - self.ms > WIDEST * self.ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

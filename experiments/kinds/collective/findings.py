@@ -115,7 +115,7 @@ def _sums(
         if one.wrong
     ]
     late = [
-        f"rank {answer.rank}, {size} bytes: {count} timed repetitions of round {done.task.round}"
+        f"rank {answer.rank}, {size} bytes: {count} repetitions of round {done.task.round}"
         for done in measured
         for answer in done.ranks
         for size, count in answer.wrong.items()

@@ -23,6 +23,13 @@ class Foretold:
         """Whether the unseen size lies inside the interval of its prediction."""
         return self.expected.holds(self.measured_ms)
 
+    @property
+    def code(self) -> str:
+        """The sentence that says how the prediction went."""
+        if not self.holds:
+            return "cost_model_misses"
+        return "cost_model_is_loose" if self.expected.is_wide else "cost_model_holds"
+
 
 def foretold(candidate: Candidate, workload: CollectiveWorkload) -> Foretold | None:
     """The line through the candidate's medians; None where it was not timed at every size."""

@@ -29,12 +29,10 @@ def _decision(observed: Observed[CollectiveWorkload]) -> Decision:
     found = in_the_way(observed)
     if found is not None:
         return found
-    kept = able(observed)
+    names = [candidate.name for candidate in able(observed)]
     if observed.device.kind == "cpu":
-        names = [candidate.name for candidate in kept]
         said = say(SENTENCES, "exact_on_cpu", candidates=names, ranks=observed.workload.ranks)
         return decision("numerics_ok", said)
-    names = [candidate.name for candidate in kept]
     compared = [c for c in observed.comparisons if c.quantity == "collective_ms" and c.candidate in names and c.ratio]
     if not compared or compared[0].verdict not in SAID:
         return decision("inconclusive", say(SENTENCES, "within_noise"))

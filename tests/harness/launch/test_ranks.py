@@ -125,6 +125,22 @@ def test_a_rank_out_of_memory_is_the_candidates_out_of_memory() -> None:
 
 
 @pytest.mark.race
+def test_a_rank_that_aborts_is_named_and_not_the_one_that_complains_of_it(repetition: int) -> None:
+    def work(seat: Seat) -> Work:
+        def run(enter: EnterPhase) -> Mapping[str, JsonValue]:
+            if seat.rank == 1:
+                os.abort()
+            time.sleep(0.05)  # within the time in which another may be heard that came first
+            raise RuntimeError("Connection reset by peer")
+
+        return run
+
+    outcome = run_ranks(work, ranks=2, time_limit_s=60)
+    assert outcome.died is not None
+    assert outcome.died.message.startswith("rank 1: ended by SIGABRT")
+
+
+@pytest.mark.race
 def test_a_rank_that_is_killed_in_a_collective_is_named_and_not_the_one_that_misses_it(repetition: int) -> None:
     def work(seat: Seat) -> Work:
         def run(enter: EnterPhase) -> Mapping[str, JsonValue]:

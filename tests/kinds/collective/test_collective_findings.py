@@ -90,7 +90,7 @@ def test_a_sum_that_is_wrong_in_a_timed_repetition_alone_fails(changes: dict[str
     found = checks(gate_answer(0), gate_answer(1), measured=(measure_answer(0, lambda size: 1.0, SMALL), late))
     assert passed(found) == {"sums": False, "ranks": True}
     assert found.finite is finite
-    assert found.gates["sums"].worst == "rank 1, 1024 bytes: 2 timed repetitions of round 1"
+    assert found.gates["sums"].worst == "rank 1, 1024 bytes: 2 repetitions of round 1"
 
 
 def test_gates_that_were_not_run_are_wanted_and_absent() -> None:

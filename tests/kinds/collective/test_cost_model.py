@@ -35,6 +35,14 @@ def test_a_quantile_that_does_not_exist_is_refused(share: float, freedom: int) -
         two_sided(share, freedom)
 
 
+def test_an_interval_as_wide_as_what_it_predicts_tests_no_line() -> None:
+    tight = fit(SIZES, [line(size) * (1.01 if number % 2 else 0.99) for number, size in enumerate(SIZES)])
+    loose = fit(SIZES, [line(size) * (1.5 if number % 2 else 0.5) for number, size in enumerate(SIZES)])
+    assert not tight.expected(UNSEEN).is_wide
+    assert loose.expected(UNSEEN).is_wide
+    assert loose.expected(UNSEEN).low == 0.0, "no time lies below zero, and the upper half still says how wide it is"
+
+
 def test_a_line_without_noise_is_found_again() -> None:
     model = fit(SIZES, [line(size) for size in SIZES])
     assert model.alpha_ms == pytest.approx(ALPHA_MS, rel=1e-9)
