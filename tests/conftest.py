@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -56,8 +57,11 @@ def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zygote]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    times = metafunc.config.getoption("--repeat")
-    if times > 1 and metafunc.definition.get_closest_marker("race"):
+    race = metafunc.definition.get_closest_marker("race")
+    if race is None:
+        return
+    times = math.ceil(metafunc.config.getoption("--repeat") / race.kwargs.get("moments", 1))
+    if times > 1:
         if "repetition" not in metafunc.fixturenames:
             metafunc.fixturenames.append("repetition")
         metafunc.parametrize("repetition", range(times), ids=lambda number: f"again{number}")

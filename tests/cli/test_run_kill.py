@@ -67,7 +67,7 @@ def whole(zygote: Forks, runs: Path) -> tuple[dict[str, Any], float]:
     return essence(store.read(runs / NAME / "whole" / "record.json")), length
 
 
-@pytest.mark.race
+@pytest.mark.race(moments=LOOPS)
 @pytest.mark.parametrize(
     "number",
     [number if number in IN_GATE else pytest.param(number, marks=pytest.mark.full) for number in range(LOOPS)],

@@ -56,7 +56,7 @@ def assert_finished(checkout: Checkout, name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.race
+@pytest.mark.race(moments=len(MOMENTS))
 @pytest.mark.parametrize("number", NUMBERS)
 def test_kill_at_a_random_moment(checkout: Checkout, number: int, repetition: int) -> None:
     backend, step, longest = MOMENTS[number]
