@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pty
 import signal
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import process_family as family
 import pytest
+import terminal
 
 from experiments.evidence.vocabulary import JsonValue
 from experiments.harness import process_group
@@ -120,15 +120,11 @@ def test_a_killed_child_is_noticed_though_its_own_child_holds_the_pipe(tmp_path:
 
 
 def test_ctrl_c_at_a_terminal_reaches_the_parent_which_ends_them_all(tmp_path: Path) -> None:
-    master, slave = pty.openpty()
-    try:
-        parent = family.launcher(tmp_path, "terminal", terminal=slave)
+    with terminal.pair() as (ours, theirs):
+        parent = family.launcher(tmp_path, "terminal", terminal=theirs)
         found = family.pids(tmp_path)
-        os.write(master, b"\x03")
+        os.write(ours, b"\x03")
         assert parent.wait(60) == 130  # it looked for itself: nobody was left when the interrupt came up
-    finally:
-        os.close(master)
-        os.close(slave)
     assert family.living(found) == []
 
 

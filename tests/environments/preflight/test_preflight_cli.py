@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import signal
 import subprocess
 import sys
@@ -12,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+import terminal
 from hand_made_environment import PREFLIGHT, Environment, check, make, not_ok, torch_files
 
 from tools.environments.registry import registry
@@ -211,16 +211,12 @@ def test_output_that_the_terminal_cannot_show_is_no_error(whole: Environment) ->
 def test_colour_only_on_a_terminal_and_never_with_no_color(
     whole: Environment, environ: dict[str, str], coloured: bool
 ) -> None:
-    try:
-        ours, theirs = pty.openpty()
-    except OSError as error:
-        pytest.skip(f"no terminal to be had here: {error}")
     variables = {"PATH": os.environ["PATH"], "HOME": str(whole.home), "LANG": "C.UTF-8", **environ}
     command = [str(whole.python), str(PREFLIGHT), "--profile", "TRAIN-CPU", "--quick"]
-    subprocess.run(command, env=variables, stdout=theirs, timeout=30, check=True)
-    os.close(theirs)
-    shown = os.read(ours, 4096).decode()
-    os.close(ours)
+    with terminal.pair() as (ours, theirs):
+        subprocess.run(command, env=variables, stdout=theirs, timeout=30, check=True)
+        os.close(theirs)
+        shown = os.read(ours, 4096).decode()
     assert "status=ok" in shown
     assert ("\x1b[" in shown) == coloured
     assert "\x1b[" not in whole.run("--profile", "TRAIN-CPU", "--quick").stdout
