@@ -36,10 +36,24 @@ def _unwanted(record: Record, kind: RecordedKind) -> Iterator[str]:
         yield from (f"gate {gate} is not wanted of {candidate.name}" for gate in missing)
 
 
+def _launched_otherwise(record: Record, kind: RecordedKind) -> Iterator[str]:
+    """A launch that is not the one of the record's workload."""
+    if not isinstance(kind, Kind) or record.identity.rules < FIRST_RULES:
+        return
+    try:
+        workload = kind.workload_from(record.workload.name, record.workload.knobs)
+    except LabError:
+        return  # knobs that make no workload of this kind do not have the digest of one either: `record.workload`
+    expected, found = kind.launch(workload), record.identity.launch
+    if found != expected:
+        taken = f"{expected.type} of {expected.ranks}"
+        yield f"launch {found.type} of {found.ranks}, where {record.workload.name} takes {taken}"
+
+
 def check(record: Record) -> Check:
     """One check: blocked for a word of another kind, a warning where this checkout lacks the record's kind."""
     word = record.identity.kind
-    wanted = f"quantities, phases, marks, claims and gates of {word}"
+    wanted = f"quantities, phases, marks, claims, gates and launch of {word}"
     registered = _registered_kind(record)
     if registered not in (None, word):
         found = f"{record.identity.experiment} is an experiment of {registered}"
@@ -48,7 +62,7 @@ def check(record: Record) -> Check:
         kind = kinds.find(word)
     except LabError as error:
         return Check(ID, "warning", error.wanted, f"not checked: {error.found}", error.next)
-    foreign = [*kind.words.faults(record), *_unwanted(record, kind)]
+    foreign = [*kind.words.faults(record), *_unwanted(record, kind), *_launched_otherwise(record, kind)]
     if foreign:
         more = f" (and {len(foreign) - 1} more)" if len(foreign) > 1 else ""
         return Check(ID, "blocked", wanted, f"not its own: {foreign[0]}{more}", NEW_RUN)

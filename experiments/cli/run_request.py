@@ -58,6 +58,7 @@ def experiments_of(names: Sequence[str]) -> tuple[AnyExperiment, ...]:
 def _asked(experiment: AnyExperiment, args: argparse.Namespace, registry: Registry) -> Asked:
     if args.run_label is not None:
         run_folder.refuse_used(experiment.name, args.run_label)
+    _refuse_peer(experiment, args.peer_path)
     profile, mode = _mode_of(experiment, args, registry)
     workload, registered = run_options.workload_of(experiment, args)
     request = RunRequest(
@@ -70,6 +71,18 @@ def _asked(experiment: AnyExperiment, args: argparse.Namespace, registry: Regist
         label=run_folder.free_label(experiment.name) if args.run_label is None else args.run_label,
     )
     return Asked(request, profile)
+
+
+def _refuse_peer(experiment: AnyExperiment, path: str | None) -> None:
+    """LabError (usage) for somebody else's implementation where there is nothing to compare it with."""
+    if path is not None and not experiment.takes_peer:
+        raise LabError(
+            wanted=f"options of {experiment.name}",
+            found="--peer-path, which it has no use for",
+            next=f"leave it out, or run {experiment.name} by itself",
+            where="--peer-path",
+            code=EXIT_USAGE,
+        )
 
 
 def _mode_of(experiment: AnyExperiment, args: argparse.Namespace, registry: Registry) -> tuple[Profile, RunMode]:

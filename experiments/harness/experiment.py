@@ -127,6 +127,7 @@ class Experiment(Generic[WorkloadT]):
     table: Callable[[Record], Table]
     picture: Callable[[Record, Path], Path] | None = None  # draws into the run folder, returns the file
     sentences: Templates = field(default_factory=dict)  # its own templates, by codes that the kind's lack
+    takes_peer: bool = False  # whether --peer-path says where one of its candidates is found
     look_at: str = "random state, in-place changes, saved tensors, and which values were compared"
 
     def __post_init__(self) -> None:

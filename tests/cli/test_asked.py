@@ -47,6 +47,7 @@ def test_what_may_begin_is_let_through(given: str) -> None:
         ("--profile TRAIN-CPU --run-mode real_gpu", "--run-mode"),
         ("--revision main", "--revision"),
         ("--memory-cap-gib 0", "--memory-cap-gib"),
+        ("--peer-path /somewhere", "--peer-path"),
         ("--head none", ""),
         ("--memory-cap-gib much", ""),
         ("--no-such", ""),

@@ -198,6 +198,13 @@ def test_a_record_that_wants_fewer_gates_than_its_kind_is_not_ok() -> None:
     )
 
 
+def test_a_record_says_the_launch_that_its_workload_takes() -> None:
+    record = record_of(lambda name, size: 0.4 + 1e-5 * size)
+    wider = replace(record, identity=replace(record.identity, launch=Launch(type="ranks", ranks=64)))
+    found = kind_check.check(wider)
+    assert (found.status, found.found) == ("blocked", "not its own: launch ranks of 64, where small takes ranks of 2")
+
+
 def test_a_record_of_another_kind_than_its_experiment_is_not_ok() -> None:
     record = record_of(lambda name, size: 0.4 + 1e-5 * size)
     posed = replace(record, identity=replace(record.identity, experiment="int8_weight_product"))

@@ -91,4 +91,5 @@ EXPERIMENT = TrainingExperiment(
     sentences=SENTENCES,
     table=table,
     forecast=forecast,
+    takes_peer=True,
 )
