@@ -8,7 +8,7 @@ from experiments import kinds
 from experiments.cli import discovery
 from experiments.evidence.record import Record
 from experiments.evidence.verifying import NEW_RUN
-from experiments.harness.kind import Kind, RecordedKind
+from experiments.harness.kind import AnyKind, Kind
 from tools.environments.errors import LabError
 from tools.environments.model import Check
 
@@ -16,30 +16,42 @@ ID = "record.kind"
 FIRST_RULES = 2  # older records say what was wanted in another form, and their kind reads it for them
 
 
-def _registered_kind(record: Record) -> str | None:
-    """The kind of the record's experiment as it is here; None where it is not here, or broken."""
-    if record.identity.experiment not in discovery.packages():
-        return None
+def check(record: Record) -> Check:
+    """One check: blocked for a word of another kind, a warning where this checkout lacks the record's kind."""
+    word = record.identity.kind
+    wanted = f"quantities, phases, marks, claims, gates and launch of {word}"
+    registered = _registered_kind(record.identity.experiment)
+    if registered not in (None, word):
+        found = f"{record.identity.experiment} is an experiment of {registered}"
+        return Check(ID, "blocked", wanted, found, NEW_RUN)
     try:
-        found: str = discovery.load(record.identity.experiment).kind.word
-    except LabError:
-        return None
-    return found
+        kind = kinds.find(word)
+    except LabError as error:
+        return Check(ID, "warning", error.wanted, f"not checked: {error.found}", error.next)
+    foreign = kind.words.faults(record)
+    if isinstance(kind, Kind) and record.identity.rules >= FIRST_RULES:
+        foreign += [*_unwanted(record, kind), *_launched_otherwise(record, kind)]
+    if foreign:
+        more = f" (and {len(foreign) - 1} more)" if len(foreign) > 1 else ""
+        return Check(ID, "blocked", wanted, f"not its own: {foreign[0]}{more}", NEW_RUN)
+    return Check(ID, "ok", wanted, f"every word is {word}'s")
 
 
-def _unwanted(record: Record, kind: RecordedKind) -> Iterator[str]:
-    """Gates that the kind demands of a role and a candidate of the record does not; from the kind's first rules on."""
-    if not isinstance(kind, Kind) or record.identity.rules < FIRST_RULES:
-        return
+def _registered_kind(experiment: str) -> str | None:
+    """The kind of the experiment as it is here; None where it is not here, or broken."""
+    found, _ = discovery.each([experiment])
+    return found[0].kind.word if found else None
+
+
+def _unwanted(record: Record, kind: AnyKind) -> Iterator[str]:
+    """Gates that the kind demands of a role and a candidate of the record does not."""
     for candidate in (one for one in record.candidates if one.status == "ok"):
         missing = [gate for gate in kind.wanted(candidate.role) if gate not in candidate.checks.wanted]
         yield from (f"gate {gate} is not wanted of {candidate.name}" for gate in missing)
 
 
-def _launched_otherwise(record: Record, kind: RecordedKind) -> Iterator[str]:
+def _launched_otherwise(record: Record, kind: AnyKind) -> Iterator[str]:
     """A launch that is not the one of the record's workload."""
-    if not isinstance(kind, Kind) or record.identity.rules < FIRST_RULES:
-        return
     try:
         workload = kind.workload_from(record.workload.name, record.workload.knobs)
     except LabError:
@@ -48,22 +60,3 @@ def _launched_otherwise(record: Record, kind: RecordedKind) -> Iterator[str]:
     if found != expected:
         taken = f"{expected.type} of {expected.ranks}"
         yield f"launch {found.type} of {found.ranks}, where {record.workload.name} takes {taken}"
-
-
-def check(record: Record) -> Check:
-    """One check: blocked for a word of another kind, a warning where this checkout lacks the record's kind."""
-    word = record.identity.kind
-    wanted = f"quantities, phases, marks, claims, gates and launch of {word}"
-    registered = _registered_kind(record)
-    if registered not in (None, word):
-        found = f"{record.identity.experiment} is an experiment of {registered}"
-        return Check(ID, "blocked", wanted, found, NEW_RUN)
-    try:
-        kind = kinds.find(word)
-    except LabError as error:
-        return Check(ID, "warning", error.wanted, f"not checked: {error.found}", error.next)
-    foreign = [*kind.words.faults(record), *_unwanted(record, kind), *_launched_otherwise(record, kind)]
-    if foreign:
-        more = f" (and {len(foreign) - 1} more)" if len(foreign) > 1 else ""
-        return Check(ID, "blocked", wanted, f"not its own: {foreign[0]}{more}", NEW_RUN)
-    return Check(ID, "ok", wanted, f"every word is {word}'s")

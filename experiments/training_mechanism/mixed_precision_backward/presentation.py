@@ -93,6 +93,6 @@ def picture(record: Record, folder: Path) -> Path:
     """
     if not numerics.applies(record):
         wanted = "a candidate checked against the baseline"
-        mend = "compare formats under a new --run-label: --precision auto"
-        raise LabError(wanted, "no candidate was checked against the baseline", mend)
+        repair = "compare formats under a new --run-label: --precision auto"
+        raise LabError(wanted, "no candidate was checked against the baseline", repair)
     return numerics.draw(record, folder / f"{numerics.NAME}.svg")

@@ -27,7 +27,7 @@ WORKLOADS = {
 }
 
 
-# Change: the ways of doing it. One is the baseline; `settings` is all that the worker is told.
+# Change: the ways of doing it. One is the baseline; `settings` is all that the worker gets.
 def candidates(workload: CollectiveWorkload, device: DeviceFacts, options: Options) -> tuple[CandidateSpec, ...]:
     """The all-reduce whole, in halves, and the control."""
     dtype = workload.dtype

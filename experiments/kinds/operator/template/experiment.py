@@ -31,7 +31,7 @@ def work_of(workload: OperatorWorkload) -> dict[str, JsonValue]:
     return {"flops": 2 * workload.rows * weights, "weight_bytes": FLOAT * weights}
 
 
-# Change: the ways of computing it. One is the baseline; `settings` is all that the worker is told.
+# Change: the ways of computing it. One is the baseline; `settings` is all that the worker gets.
 def candidates(workload: OperatorWorkload, device: DeviceFacts, options: Options) -> tuple[CandidateSpec, ...]:
     """The product whole, in halves, and the control."""
     work = work_of(workload)

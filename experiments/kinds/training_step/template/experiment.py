@@ -29,7 +29,7 @@ DEFAULT = replace(SMOKE, name="default", model="Qwen/Qwen2.5-0.5B", sequence=512
 WORKLOADS = {workload.name: workload for workload in (SMOKE, DEFAULT)}
 
 
-# Change: the ways of making a step. One is the baseline; `settings` is all that the worker is told.
+# Change: the ways of making a step. One is the baseline; `settings` is all that the worker gets.
 def candidates(workload: TrainingWorkload, device: DeviceFacts, options: Options) -> tuple[CandidateSpec, ...]:
     """The batch whole, in halves, and the control, in the precision the workload asks for."""
     base, dtype = chosen(workload.precision, device)
